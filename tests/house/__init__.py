@@ -1,0 +1,1 @@
+"""The rules of the house: `plan` says them, `reading` parses, `rules` complains."""

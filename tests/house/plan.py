@@ -1,0 +1,81 @@
+"""The plan: who stands above whom, what each may use; exceptions stand here with their reason."""
+
+from __future__ import annotations
+
+NAME = "fencepost"
+
+# Imports point down: a module may import from lower floors and from its own room, nothing else.
+FLOORS = [
+    "issues clock",
+    "canonical model",
+    "fields",
+    "commands",
+    "rules journal",
+    "machine",
+    "storage",
+    "engine",
+    "handle remote",
+    "worker deliveries receiver offline server operate",
+    "cli conformance",
+    "__init__ __main__",
+]
+FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms.split()}
+# (importing room, imported room): why this one may look sideways.
+SIDEWAYS: dict[tuple[str, str], str] = {}
+# The same for an import under `if TYPE_CHECKING`, which nothing runs.
+FOR_TYPES = {("issues", "model"): "a refusal carries its Outcome"}
+ROOT_MAY_IMPORT = {"handle", "model", "commands", "issues"}
+
+PURE_ROOMS = ("rules", "machine", "journal")
+IMPURE = frozenset(
+    [
+        "time", "random", "os", "socket", "sqlite3", "secrets", "uuid", "threading", "asyncio",
+        "subprocess", "multiprocessing", "signal", "select", "http", "urllib", "ssl",
+        "tempfile", "shutil", "fcntl",
+    ]
+)
+
+CLOCKS = frozenset(
+    [
+        "time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter",
+        "time.clock_gettime", "time.perf_counter_ns", "time.clock_gettime_ns",
+        "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today",
+        "datetime.date.today",
+    ]
+)
+MEASURING = frozenset(name for name in CLOCKS if "monotonic" in name or "perf_counter" in name)
+# path prefix: what it may ask. A prefix "operate/bench" covers bench.py and bench/.
+CLOCK_USERS = {
+    "clock.py": CLOCKS,  # the one place that asks
+    "operate/bench": MEASURING,  # measures how long things took
+    "operate/demo": MEASURING,  # the same
+}
+
+SQLITE_USERS = {
+    "storage/": "the store itself",
+    "engine/": "the caller's transaction takes a connection of the caller's",
+    "conformance/sqlite_reference.py": "a kit in one file, written independently of storage/",
+}
+SQL_IN_PYTHON = {"conformance/sqlite_reference.py": "a kit in one file, made to be carried off"}
+STAND_ALONE = {"conformance/sqlite_reference.py": "the oracle: what it shared, it could not check"}
+# SQL's own clock: one call on PostgreSQL asks the store's time after the locks are held.
+CLOCK_TIMESTAMP_LIMIT = 1
+
+# third-party module: (extra in pyproject.toml, path prefixes that may import it)
+SERVER, DRIVER = ("server/",), ("storage/postgres", "engine/")
+EXTRAS = {
+    "starlette": ("server", SERVER),
+    "uvicorn": ("server", SERVER),
+    "httptools": ("server", SERVER),
+    "msgspec": ("server", SERVER),
+    "jinja2": ("server", SERVER),
+    "psycopg": ("postgres", DRIVER),
+    "psycopg_pool": ("postgres", DRIVER),
+    "opentelemetry": ("otel", ("engine/", "worker", "deliveries", "server/")),
+    "cryptography": ("sign", ("journal/", "operate/", "cli/")),
+    "apsw": ("sqlite", ("storage/sqlite",)),
+}
+NEEDS_EXTRA = ("server/", "storage/postgres")  # may import their extra at module level
+
+MAX_FILE, MEDIAN_FILE, MAX_FUNCTION, MAX_SQL_FILE = 400, 150, 60, 250
+LONGER_FILES: dict[str, tuple[int, str]] = {}  # path: (its own limit, why it cannot be divided)

@@ -94,7 +94,7 @@ def prepare(folder: Path) -> int:
     stamp.write_text("unfinished")
     if code := run(f"make an environment in {folder}", sys.executable, "-m", "venv", folder):
         return code
-    pip = [venv_python(folder), "-m", "pip", "--quiet", "install"]
+    pip = [venv_python(folder), "-m", "pip", "-qq", "install"]  # quiet but for errors
     # Wheels only: the test machine needs no compiler.
     tools = [*pip, "--only-binary", ":all:", "-r", REQUIREMENTS]
     if code := run("install tests/requirements.txt", *tools):

@@ -1,0 +1,448 @@
+"""The verbs: one frozen type a command, its strict reading, and the bytes that are hashed.
+
+A command is a JSON object that names everything it binds. Its bytes are that object itself:
+the raw slice that a client sent, or, from Python and CLI, its RFC 8785 form. The idempotency
+key travels beside the bytes (`Request`), and so does the caller. A field that is left out is
+not in the bytes; a JSON null is refused, except as a payload, a result or a setting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field
+from dataclasses import fields as dataclass_fields
+from datetime import datetime
+from typing import Any, ClassVar, Literal, TypeVar
+
+from fencepost import canonical, fields
+from fencepost.canonical import Json
+from fencepost.fields import Check, Encode, Spec
+from fencepost.issues import InvalidRequest
+
+
+class _Nothing:
+    """The absence of a value, where JSON null is a value of its own."""
+
+    def __repr__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING = _Nothing()
+
+
+def wire(check: Check, encode: Encode, name: str = "", default: Any = MISSING) -> Any:
+    """A dataclass field with its check, its encoder and (where it differs) its JSON name."""
+    metadata = {"check": check, "encode": encode, "wire": name}
+    return field(default=default, metadata=metadata)
+
+
+def content(name: str = "", default: Any = MISSING) -> Any:
+    """A field that holds any JSON value; its canonical bytes are made once (`encoded`)."""
+    return wire(lambda value, what: value, _any_json, name, default)
+
+
+def _any_json(value: Json) -> bytes:
+    """The encoder of content, told apart by identity: only there null is a value."""
+    return canonical.dumps(value)
+
+
+def _specs(kind: type) -> tuple[Spec, ...]:
+    return tuple(
+        Spec(f.name, f.metadata["wire"] or f.name, f.metadata["check"], f.metadata["encode"])
+        for f in dataclass_fields(kind)
+        if f.init
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What commands and the objects inside them share: checked fields and canonical members."""
+
+    SPECS: ClassVar[tuple[Spec, ...]] = ()
+    WIRE: ClassVar[dict[str, str]] = {}
+    members: dict[str, bytes] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        members: dict[str, bytes] = {}
+        for spec in self.SPECS:
+            value = getattr(self, spec.attribute)
+            if value is None or value is NOTHING:
+                if value is NOTHING or spec.encode is not _any_json:
+                    continue
+            else:
+                checked = spec.check(value, spec.wire)
+                if checked is not value:
+                    object.__setattr__(self, spec.attribute, checked)
+                    value = checked
+            members[spec.wire] = spec.encode(value)
+        object.__setattr__(self, "members", members)
+
+    def encoded(self, name: str) -> bytes | None:
+        """Canonical bytes of one member; None where it was left out."""
+        return self.members.get(name)
+
+
+PartType = TypeVar("PartType", bound=Part)
+
+
+def build(kind: type[PartType], given: Any, what: str) -> PartType:
+    """A part out of a parsed JSON object: unknown, missing and null members are refused."""
+    if type(given) is not dict:
+        raise InvalidRequest(f"{what}: give an object")
+    unknown = [name for name in given if name not in kind.WIRE]
+    if unknown:
+        raise InvalidRequest(
+            f"{what}: unknown member {unknown[0]!r}; known are {', '.join(sorted(kind.WIRE))}"
+        )
+    for spec in kind.SPECS:
+        if given.get(spec.wire, spec) is None and spec.encode is not _any_json:
+            raise InvalidRequest(f"{what}.{spec.wire}: null is not allowed; leave it out")
+    try:
+        return kind(**{kind.WIRE[name]: value for name, value in given.items()})
+    except TypeError:
+        needed = [
+            spec.wire
+            for f, spec in zip(_init_fields(kind), kind.SPECS, strict=True)
+            if f.default is MISSING and spec.wire not in given
+        ]
+        raise InvalidRequest(f"{what}: {needed[0]} is missing") from None
+
+
+def _init_fields(kind: type) -> list[Any]:
+    return [f for f in dataclass_fields(kind) if f.init]
+
+
+def _parts(kind: type[PartType], low: int, high: int) -> Check:
+    """A check for a list of parts, given as parts or as JSON objects."""
+
+    def part(value: Any, what: str) -> PartType:
+        return value if type(value) is kind else build(kind, value, what)
+
+    return fields.some(part, low, high)
+
+
+def _object(part: Part) -> bytes:
+    return canonical.join(part.members)
+
+
+def sealed(kind: type[PartType]) -> type[PartType]:
+    """Class decorator: collects the field specs once the dataclass exists."""
+    kind.SPECS = _specs(kind)
+    kind.WIRE = {spec.wire: spec.attribute for spec in kind.SPECS}
+    return kind
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class NewTask(Part):
+    """A task to be enqueued. `key` names it once per queue; `due_at` delays its first claim."""
+
+    payload: Json = content()
+    key: str | None = wire(fields.key, fields.plain, default=None)
+    priority: int | None = wire(fields.priority, fields.number, default=None)
+    due_at: str | datetime | None = wire(fields.instant, fields.plain, default=None)
+    max_attempts: int | None = wire(fields.attempts, fields.number, default=None)
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Followup(NewTask):
+    """A task that a completion enqueues in its own transaction, on `queue`."""
+
+    queue: str = wire(fields.name, fields.plain, default="")
+
+
+class Command(Part):
+    """One requested change. `verb` is its name everywhere; `leased` commands need a lease."""
+
+    __slots__ = ()
+    verb: ClassVar[str] = ""
+    leased: ClassVar[bool] = False
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Enqueue(Command):
+    """Put 1 to 250 tasks on a queue, which comes into being with its first task."""
+
+    verb: ClassVar[str] = "enqueue"
+    queue: str = wire(fields.name, fields.plain)
+    tasks: tuple[NewTask, ...] = wire(
+        _parts(NewTask, 1, fields.MAX_TASKS_PER_COMMAND), fields.listed(_object)
+    )
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Claim(Command):
+    """Take up to `limit` tasks from `queues`, or the one task `task_id`."""
+
+    verb: ClassVar[str] = "claim"
+    worker_id: str = wire(fields.name, fields.plain)
+    queues: tuple[str, ...] | None = wire(
+        fields.distinct(fields.some(fields.name, 1, fields.MAX_QUEUES_PER_CLAIM)),
+        fields.listed(fields.plain),
+        default=None,
+    )
+    task_id: str | None = wire(fields.task_id, fields.plain, default=None)
+    limit: int = wire(fields.integer(1, fields.MAX_CLAIM), fields.number, default=1)
+    lease_seconds: int | None = wire(fields.seconds, fields.number, default=None)
+
+    def __post_init__(self) -> None:
+        super(Claim, self).__post_init__()
+        if (self.queues is None) == (self.task_id is None):
+            raise InvalidRequest("claim: give either queues or task_id")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseCommand(Command):
+    """What every command of a worker on a lease binds: task, worker and fence."""
+
+    leased: ClassVar[bool] = True
+    task_id: str = wire(fields.task_id, fields.plain)
+    worker_id: str = wire(fields.name, fields.plain)
+    fence: int = wire(fields.fence, fields.number, "fencing_token")
+    epoch: int | None = wire(fields.epoch, fields.number, default=None)
+    policy_version: int | None = wire(fields.count, fields.number, default=None)
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Renew(LeaseCommand):
+    """Extend the lease to now + `lease_seconds`. Keeps the fence, leaves no entry."""
+
+    verb: ClassVar[str] = "renew"
+    lease_seconds: int | None = wire(fields.seconds, fields.number, default=None)
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Submit(LeaseCommand):
+    """Hand in a result and keep the lease."""
+
+    verb: ClassVar[str] = "submit"
+    result: Any = content(default=NOTHING)
+    expected_revision: int | None = wire(fields.count, fields.number, default=None)
+
+    def __post_init__(self) -> None:
+        super(Submit, self).__post_init__()
+        if self.result is NOTHING:
+            raise InvalidRequest("submit: result is missing")
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Complete(LeaseCommand):
+    """End the task, with a result or without one, and enqueue its follow-ups."""
+
+    verb: ClassVar[str] = "complete"
+    result: Any = content(default=NOTHING)
+    expected_revision: int | None = wire(fields.count, fields.number, default=None)
+    followups: tuple[Followup, ...] = wire(
+        _parts(Followup, 0, fields.MAX_TASKS_PER_COMMAND), fields.listed(_object), default=()
+    )
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Fail(LeaseCommand):
+    """Report that the work failed: `retry` after a back-off, `give_up`, or `block` for a person.
+
+    `retry_seconds` replaces the queue's back-off. `reason` is content and erasable.
+    """
+
+    verb: ClassVar[str] = "fail"
+    then: Literal["retry", "give_up", "block"] = wire(
+        fields.one_of("retry", "give_up", "block"), fields.plain, default="retry"
+    )
+    reason: str | None = wire(fields.reason, canonical.dumps, default=None)
+    retry_seconds: int | None = wire(fields.delay, fields.number, default=None)
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Release(LeaseCommand):
+    """Give the task back unworked: the attempt is returned, the fence is not."""
+
+    verb: ClassVar[str] = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCommand(Command):
+    """What commands on a task from outside a lease bind: the task and, if given, its fence."""
+
+    task_id: str = wire(fields.task_id, fields.plain)
+    fence: int | None = wire(fields.count, fields.number, "fencing_token", default=None)
+    reason: str | None = wire(fields.reason, canonical.dumps, default=None)
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Cancel(TaskCommand):
+    """End a ready, leased or blocked task without a result."""
+
+    verb: ClassVar[str] = "cancel"
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Requeue(TaskCommand):
+    """Start a new round of a dead, done or cancelled task. Earlier results stay."""
+
+    verb: ClassVar[str] = "requeue"
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Resolve(TaskCommand):
+    """Settle a blocked task: `done` with `evidence`, `retry`, or `give_up`."""
+
+    verb: ClassVar[str] = "resolve"
+    to: Literal["done", "retry", "give_up"] = wire(
+        fields.one_of("done", "retry", "give_up"), fields.plain, default="retry"
+    )
+    evidence: Any = content(default=NOTHING)
+
+    def __post_init__(self) -> None:
+        super(Resolve, self).__post_init__()
+        if (self.to == "done") == (self.evidence is NOTHING):
+            raise InvalidRequest("resolve: evidence belongs to `done`, and only to it")
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Review(Command):
+    """A human's word on one revision. `requeue` starts a new round at once after `rejected`."""
+
+    verb: ClassVar[str] = "review"
+    task_id: str = wire(fields.task_id, fields.plain)
+    revision: int = wire(fields.fence, fields.number)
+    verdict: Literal["accepted", "rejected"] = wire(
+        fields.one_of("accepted", "rejected"), fields.plain
+    )
+    requeue: bool = wire(fields.flag, fields.boolean, default=False)
+
+    def __post_init__(self) -> None:
+        super(Review, self).__post_init__()
+        if self.requeue and self.verdict == "accepted":
+            raise InvalidRequest("review: requeue belongs to `rejected`")
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Sweep(Command):
+    """Settle up to `limit` lapsed leases of one queue or of the whole scope."""
+
+    verb: ClassVar[str] = "sweep"
+    queue: str | None = wire(fields.name, fields.plain, default=None)
+    limit: int = wire(
+        fields.integer(1, fields.MAX_SWEEP), fields.number, default=100
+    )
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Erase(TaskCommand):
+    """Remove payload, results, key, reason and openings of a task; a tombstone stays."""
+
+    verb: ClassVar[str] = "erase"
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Purge(Sweep):
+    """Remove up to `limit` ended tasks that are older than their retention allows."""
+
+    verb: ClassVar[str] = "purge"
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class QueueSet(Command):
+    """Change settings of a queue, which comes into being if it is not there."""
+
+    verb: ClassVar[str] = "queue.set"
+    queue: str = wire(fields.name, fields.plain)
+    settings: dict[str, Any] = wire(fields.settings, canonical.dumps)
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class SetPolicy(Command):
+    """Raise the scope's policy version, or set its retention."""
+
+    verb: ClassVar[str] = "scope.set_policy"
+    policy_version: int | None = wire(fields.count, fields.number, default=None)
+    retain_seconds: int | None = wire(fields.delay, fields.number, default=None)
+
+    def __post_init__(self) -> None:
+        super(SetPolicy, self).__post_init__()
+        if self.policy_version is None and self.retain_seconds is None:
+            raise InvalidRequest("scope.set_policy: give policy_version or retain_seconds")
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Revoke(Command):
+    """Revoke the scope (or lift it with `revoked` false): it learns and changes nothing."""
+
+    verb: ClassVar[str] = "scope.revoke"
+    revoked: bool = wire(fields.flag, fields.boolean, default=True)
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class ClockReset(Command):
+    """Lower the store's time mark to the wall clock; every lease ends."""
+
+    verb: ClassVar[str] = "clock.reset"
+
+
+COMMANDS: dict[str, type[Command]] = {
+    kind.verb: kind
+    for kind in (
+        Enqueue, Claim, Renew, Submit, Complete, Fail, Release, Cancel, Requeue, Resolve, Review,
+        Sweep, Erase, Purge, QueueSet, SetPolicy, Revoke, ClockReset,
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A command as it is sent: its bytes, their digest, and the key that travels beside them.
+
+    Without a key of the caller's, a lease command's key is the digest of its own bytes
+    (`key` is None here and the receipt is found by digest). A request is made once and may be
+    sent any number of times: the bytes do not change between tries.
+    """
+
+    command: Command
+    body: bytes
+    key: str | None
+    sha256: bytes
+
+    @classmethod
+    def of(cls, command: Command, key: str | None = None) -> Request:
+        """The request for a command built in Python."""
+        members = {**command.members, "verb": fields.plain(command.verb)}
+        return cls._sealed(command, canonical.join(members), key)
+
+    @classmethod
+    def read(cls, body: bytes, key: str | None = None) -> Request:
+        """The request for raw bytes, read strictly. Raises InvalidRequest."""
+        given = canonical.loads(body, max_bytes=fields.MAX_BODY_BYTES, what="command")
+        if type(given) is not dict:
+            raise InvalidRequest("command: give an object")
+        verb = given.pop("verb", None)
+        kind = COMMANDS.get(verb) if type(verb) is str else None
+        if kind is None:
+            raise InvalidRequest(f"command: verb must be one of {', '.join(COMMANDS)}")
+        return cls._sealed(build(kind, given, kind.verb), body, key)
+
+    @classmethod
+    def _sealed(cls, command: Command, body: bytes, key: str | None) -> Request:
+        digest = canonical.sha256(body)
+        if key is not None:
+            fields.key(key, "idempotency_key")
+            if command.leased and key == digest.hex():
+                key = None
+        return cls(command, body, key, digest)

@@ -1,0 +1,355 @@
+"""What the machine is given (`Loaded`), what it decides (`Changes`, `Verdict`), and the
+few moves that every verb is made of (`Batch`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappush
+from typing import Any, Protocol
+
+from fencepost.commands import Command, NewTask, Request
+from fencepost.fields import MAX_ENTRY_BYTES
+from fencepost.issues import ISSUES, in_order, status_of
+from fencepost.journal import entry
+from fencepost.model import (
+    Caller,
+    Outcome,
+    QueueSettings,
+    Receipt,
+    Scope,
+    StoreState,
+    TaskRow,
+)
+from fencepost.rules import fence as fences
+from fencepost.rules.authority import actor_of
+from fencepost.rules.moment import Moment
+
+
+class Draw(Protocol):
+    """What is drawn beside the load, so that the machine has no randomness of its own."""
+
+    def task_id(self, now: int) -> str:
+        """A UUIDv7 (RFC 9562 §5.7) for the time `now` (microseconds), never given before."""
+
+    def salt(self) -> bytes:
+        """32 random bytes."""
+
+    def jitter(self) -> float:
+        """A number in [0, 1)."""
+
+
+@dataclass(slots=True)
+class QueueRow:
+    """A queue: its row id, its settings, and whether it is the destination of obligations."""
+
+    id: int
+    scope: str
+    queue: str
+    settings: QueueSettings
+    is_destination: bool = False
+    changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An entry as the store keeps it; the opening is None once it has been erased."""
+
+    number: int
+    body: bytes | None
+    salt: bytes | None
+    request_sha256: bytes | None
+    result_sha256: bytes | None
+
+    def receipt(self) -> Receipt | None:
+        if self.body is None or self.salt is None or self.request_sha256 is None:
+            return None
+        return Receipt(
+            self.number, self.body, self.salt, self.request_sha256, self.result_sha256
+        )
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The rows that `needs` asked for, read after the locks were taken."""
+
+    now: int
+    store: StoreState
+    draw: Draw
+    read_only: bool = False
+    wall: int = 0
+    scopes: dict[str, Scope] = field(default_factory=dict)
+    queues: dict[tuple[str, str], QueueRow] = field(default_factory=dict)
+    last_queue: int = 0
+    tasks: dict[str, TaskRow] = field(default_factory=dict)
+    receipts: dict[str, Stored] = field(default_factory=dict)
+    digests: dict[tuple[int, bytes], Stored] = field(default_factory=dict)
+    tombstones: set[str] = field(default_factory=set)
+    keyed: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    salts: dict[int, bytes] = field(default_factory=dict)
+    results: dict[tuple[int, int, bytes], int] = field(default_factory=dict)
+    commitments: dict[tuple[int, int], str] = field(default_factory=dict)
+    pool: dict[tuple[str, str], list[tuple[int, int, str]]] = field(default_factory=dict)
+    lapsed: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    purgeable: list[str] = field(default_factory=list)
+    children: dict[int, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """An entry to be written, with its opening; `key` is the lookup of a caller's key, `task`
+    the row id of the one task that the command targets (its receipt is found by digest)."""
+
+    number: int
+    body: bytes
+    key: str | None
+    task: int | None
+    salt: bytes
+    request_sha256: bytes
+    result_sha256: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewResult:
+    """A result to be written; `body` is None where the queue keeps digests only."""
+
+    task: int
+    revision: int
+    round: int
+    sha256: bytes
+    entry: int
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A refused late result to be put aside, and how many its queue keeps."""
+
+    task: int
+    worker_id: str
+    fence: int
+    at: int
+    issues: str
+    sha256: bytes
+    body: bytes
+    limit: int
+
+
+@dataclass(slots=True)
+class Changes:
+    """All that a batch writes. Rows written twice stand here once, in their last form."""
+
+    scopes: dict[str, Scope] = field(default_factory=dict)
+    queues: dict[tuple[str, str], QueueRow] = field(default_factory=dict)
+    inserted: dict[str, TaskRow] = field(default_factory=dict)
+    payloads: list[tuple[int, bytes, bytes]] = field(default_factory=list)
+    updated: dict[str, TaskRow] = field(default_factory=dict)
+    results: list[NewResult] = field(default_factory=list)
+    reviews: list[tuple[str, int, int]] = field(default_factory=list)
+    entries: list[NewEntry] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    erased: list[TaskRow] = field(default_factory=list)
+    purged: list[TaskRow] = field(default_factory=list)
+    end_leases: bool = False
+    store: StoreState | None = None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was decided on one command; `claimed` are (task_id, fence) for its live leases."""
+
+    outcome: Outcome
+    claimed: tuple[tuple[str, int], ...] = ()
+
+
+class Batch:
+    """The rows as they stand while a batch is folded, and the moves that verbs are made of."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self.now = loaded.now
+        self.changes = Changes()
+        self.epoch = loaded.store.epoch
+        self.floor = loaded.store.floor
+        self.mark = loaded.now
+        self.last_fence = loaded.store.last_fence
+        self.last_task = loaded.store.last_task
+        self.last_entry = loaded.store.last_entry
+        self._moments: dict[str, Moment] = {}
+
+    # -- reading
+
+    def blocked(self) -> list[str]:
+        """The start of rule 4: the codes that hold for every change of this store."""
+        return ["store_read_only"] if self.loaded.read_only else []
+
+    def moment(self, scope: str) -> Moment:
+        """What lease rules of this scope compare with."""
+        found = self._moments.get(scope)
+        if found is None:
+            policy = self.scope(scope).policy_version
+            found = self._moments[scope] = Moment(self.now, self.floor, policy)
+        return found
+
+    def forget_moments(self) -> None:
+        """After a change of policy, epoch or floor within the batch."""
+        self._moments.clear()
+
+    def scope(self, name: str) -> Scope:
+        return self.loaded.scopes.get(name) or Scope(name)
+
+    def settings(self, task: TaskRow) -> QueueSettings:
+        return self.loaded.queues[task.scope, task.queue].settings
+
+    # -- changing
+
+    def need_queue(self, scope: str, queue: str) -> QueueRow:
+        """The queue, brought into being with its scope where it is new."""
+        if scope not in self.loaded.scopes:
+            self.loaded.scopes[scope] = self.changes.scopes[scope] = Scope(scope)
+        row = self.loaded.queues.get((scope, queue))
+        if row is None:
+            self.loaded.last_queue += 1
+            row = QueueRow(self.loaded.last_queue, scope, queue, QueueSettings())
+            self.loaded.queues[scope, queue] = self.changes.queues[scope, queue] = row
+        return row
+
+    def touch(self, task: TaskRow, fence: int | None = None, revision: int | None = None) -> None:
+        """The row will be written, guarded in SQL by what the first command presented.
+
+        Where a verb presents no fence, the loaded one guards the write.
+        """
+        if task.guard is None:
+            task.guard = (task.fence if fence is None else fence, revision)
+            if task.task_id not in self.changes.inserted:
+                self.changes.updated[task.task_id] = task
+
+    def stamp(self, task: TaskRow) -> None:
+        """The row is changed by the entry that is recorded next."""
+        task.changed_at = self.now
+        task.entry = self.last_entry + 1
+
+    def offer(self, task: TaskRow) -> None:
+        """A task that became ready may be claimed by a later command of this batch."""
+        pool = self.loaded.pool.get((task.scope, task.queue))
+        if pool is not None:
+            heappush(pool, (-task.priority, task.id, task.task_id))
+
+    def draw_fence(self) -> int:
+        """The next fence; a new epoch begins when those of this one are used up."""
+        fence = fences.next_fence(self.last_fence, self.epoch)
+        if fences.needs_new_epoch(fence, self.epoch):
+            self.epoch += 1
+        self.last_fence = fence
+        return fence
+
+    def new_task(
+        self, queue: QueueRow, new: NewTask, due_at: int, payload: bytes, parent: int | None
+    ) -> TaskRow:
+        """A fresh ready task, which a later claim of the same batch may take."""
+        self.last_task += 1
+        salt = self.loaded.draw.salt()
+        attempts = new.max_attempts
+        task = TaskRow(
+            id=self.last_task,
+            task_id=self.loaded.draw.task_id(self.now),
+            scope=queue.scope,
+            queue=queue.queue,
+            key=new.key,
+            state="ready",
+            priority=new.priority or 0,
+            due_at=due_at,
+            attempt=0,
+            max_attempts=queue.settings.max_attempts if attempts is None else attempts,
+            round=1,
+            revision=0,
+            fence=0,
+            epoch=0,
+            policy_version=0,
+            worker_id=None,
+            granted_at=0,
+            lease_expires_at=0,
+            created_at=self.now,
+            changed_at=self.now,
+            content=entry.content_commitment(salt, new.key, payload),
+            created_entry=self.last_entry + 1,
+            entry=self.last_entry + 1,
+            parent=parent,
+            reason=None,
+            erased=0,
+        )
+        self.changes.inserted[task.task_id] = self.loaded.tasks[task.task_id] = task
+        self.changes.payloads.append((task.id, salt, payload))
+        self.loaded.salts[task.id] = salt
+        if new.key is not None:
+            self.loaded.keyed[task.scope, task.queue, new.key] = task.task_id
+        self.offer(task)
+        return task
+
+    def record(
+        self,
+        caller: Caller,
+        request: Request,
+        items: Sequence[str],
+        *,
+        verb: str = "",
+        queue: str = "",
+        task: TaskRow | None = None,
+        result_sha256: bytes | None = None,
+        note: str = "",
+    ) -> Receipt:
+        """Append the command's entry. Its bytes are the receipt, now and at every replay."""
+        command = request.command
+        actor = actor_of(caller, command)
+        store = self.loaded.store
+        heading = entry.Heading(
+            verb or command.verb, caller.scope, actor, self.now, self.epoch, store.writer_id
+        )
+        salt = self.loaded.draw.salt()
+        own = not verb
+        key = request.key if own else None
+        body = entry.body(
+            heading, items, salt, request.sha256,
+            queue=queue, key=key, result_sha256=result_sha256, note=note,
+        )  # fmt: skip
+        assert len(body) <= MAX_ENTRY_BYTES, "entry_too_large was not seen in time"
+        self.last_entry += 1
+        lookup = None if key is None else lookup_of(caller.scope, actor, key)
+        target = task.id if task is not None and own else None
+        new = NewEntry(
+            self.last_entry, body, lookup, target, salt, request.sha256, result_sha256
+        )
+        self.changes.entries.append(new)
+        stored = Stored(new.number, body, salt, request.sha256, result_sha256)
+        if lookup is not None:
+            self.loaded.receipts[lookup] = stored
+        if target is not None:
+            self.loaded.digests[target, request.sha256] = stored
+        return Receipt(new.number, body, salt, request.sha256, result_sha256)
+
+    def closing_store(self) -> StoreState:
+        """The store's row after the batch."""
+        return StoreState(
+            self.loaded.store.writer_id, self.epoch, self.floor,
+            self.last_fence, self.last_task, self.last_entry, self.mark,
+        )  # fmt: skip
+
+
+def lookup_of(scope: str, actor: str, key: str) -> str:
+    """How a caller's key is found again. None of the three can hold a space."""
+    return f"{scope} {actor} {key}"
+
+
+def accept(receipt: Receipt | None, tasks: Sequence[str] = (), **facts: Any) -> Verdict:
+    """The command was carried out."""
+    return Verdict(Outcome("accepted", receipt=receipt, task_ids=tuple(tasks), facts=facts))
+
+
+def refuse(codes: Sequence[str], command: Command, message: str = "", **facts: Any) -> Verdict:
+    """The command was refused and changed nothing. The first code in order leads."""
+    issues = in_order(codes)
+    issue = ISSUES[issues[0]]
+    text = message or f"{command.verb}: {issue.meaning}; {issue.advice}"
+    return Verdict(
+        Outcome(status_of(issues[0]), issues, text, facts=facts)  # type: ignore[arg-type]
+    )

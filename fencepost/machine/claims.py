@@ -1,0 +1,187 @@
+"""claim, renew, release, sweep: who holds a task, and until when."""
+
+from __future__ import annotations
+
+from heapq import heappop
+from typing import Any
+
+from fencepost.commands import Claim, LeaseCommand, Release, Renew, Request, Sweep
+from fencepost.journal import entry
+from fencepost.machine.batch import Batch, QueueRow, Verdict, accept, refuse
+from fencepost.model import Caller, QueueSettings, TaskRow
+from fencepost.rules import limits, retry
+from fencepost.rules.fence import lapsed, lease_issues
+from fencepost.rules.lifecycle import state_issue
+
+
+def claim(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """ready, or leased and lapsed with attempts left → leased, under the next fence."""
+    command = request.command
+    assert isinstance(command, Claim)
+    queues = _queues(batch, caller.scope, command, task)
+    codes = batch.blocked()
+    if queues and all(limits.queue_paused(queue.settings) for queue in queues):
+        codes.append("queue_paused")
+    if any(limits.lease_too_long(command.lease_seconds, queue.settings) for queue in queues):
+        codes.append("lease_too_long")
+    if task is not None and (code := state_issue("claim", task.state)):
+        codes.append(code)
+    if codes:
+        return refuse(codes, command)
+    candidates = Candidates(batch, [q for q in queues if not q.settings.paused], task)
+    taken = candidates.take(command.limit)
+    settle_lapsed(batch, caller, request, candidates.spent)
+    if not taken and request.key is None:
+        return accept(None)
+    one = command.queues[0] if command.queues and len(command.queues) == 1 else ""
+    items = [_lease(batch, command, row, one) for row in taken]
+    receipt = batch.record(caller, request, items, queue=one)
+    verdict = accept(receipt, [row.task_id for row in taken])
+    verdict.claimed = tuple((row.task_id, row.fence) for row in taken)
+    return verdict
+
+
+def _queues(
+    batch: Batch, scope: str, command: Claim, task: TaskRow | None
+) -> list[QueueRow]:
+    names = (task.queue,) if task is not None else command.queues or ()
+    rows = (batch.loaded.queues.get((scope, name)) for name in names)
+    return [row for row in rows if row is not None]
+
+
+class Candidates:
+    """The tasks that a claim may take, best first: higher priority, then older.
+
+    `spent` collects lapsed tasks that cannot be claimed: the claim settles them on its way.
+    """
+
+    def __init__(self, batch: Batch, queues: list[QueueRow], task: TaskRow | None) -> None:
+        self.batch = batch
+        self.spent: list[TaskRow] = []
+        pools = [batch.loaded.pool.get((queue.scope, queue.queue), []) for queue in queues]
+        if task is not None:
+            pools = [[(0, task.id, task.task_id)]] if queues else []
+        self.pools = pools
+
+    def take(self, limit: int) -> list[TaskRow]:
+        taken: list[TaskRow] = []
+        while len(taken) < limit:
+            pools = [pool for pool in self.pools if pool]
+            if not pools:
+                break
+            row = self.batch.loaded.tasks[heappop(min(pools))[2]]
+            if self._free(row) and row not in taken:
+                taken.append(row)
+        return taken
+
+    def _free(self, row: TaskRow) -> bool:
+        """The superset that SQL selected is judged here, by rows as they are by now."""
+        if row.state == "ready":
+            return row.due_at <= self.batch.now
+        if not lapsed(row, self.batch.moment(row.scope)):
+            return False
+        if retry.claimable_after_lapse(row, self.batch.settings(row)):
+            return True
+        self.spent.append(row)
+        return False
+
+
+def _lease(batch: Batch, command: Claim, row: TaskRow, queue: str) -> str:
+    """Give the task to the worker. The attempt is charged now: a killed worker counts."""
+    before = row.state
+    settings = batch.settings(row)
+    batch.touch(row)
+    row.state = "leased"
+    row.fence = batch.draw_fence()
+    row.epoch = batch.epoch
+    row.policy_version = batch.scope(row.scope).policy_version
+    row.worker_id = command.worker_id
+    row.attempt += 1
+    row.granted_at = batch.now
+    row.lease_expires_at = limits.lease_end(
+        batch.now, batch.now, command.lease_seconds, settings
+    )
+    batch.stamp(row)
+    return entry.item(row, before, queue)
+
+
+def renew(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """leased → leased: the end moves on, the fence stays, no entry is left."""
+    command = request.command
+    assert isinstance(command, Renew) and task is not None
+    settings = batch.settings(task)
+    codes = batch.blocked() + lease_issues(command, task, batch.moment(task.scope))
+    if limits.lease_too_long(command.lease_seconds, settings):
+        codes.append("lease_too_long")
+    if not codes and limits.hold_used_up(task, settings):
+        codes.append("lease_too_long")
+    if codes:
+        return refuse(codes, command, **facts(task))
+    batch.touch(task, command.fence)
+    end = limits.lease_end(batch.now, task.granted_at, command.lease_seconds, settings)
+    task.lease_expires_at = max(task.lease_expires_at, end)
+    return accept(None, (task.task_id,), lease_expires_at=task.lease_expires_at)
+
+
+def release(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """leased → ready: the attempt is given back, the fence is not."""
+    command = request.command
+    assert isinstance(command, Release) and task is not None
+    codes = batch.blocked() + lease_issues(command, task, batch.moment(task.scope))
+    if codes:
+        return refuse(codes, command, **settled(task, command))
+    batch.touch(task, command.fence)
+    task.state = "ready"
+    task.attempt -= 1
+    batch.stamp(task)
+    batch.offer(task)
+    item = entry.item(task, "leased", task.queue)
+    receipt = batch.record(caller, request, (item,), queue=task.queue, task=task)
+    return accept(receipt, (task.task_id,))
+
+
+def sweep(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """leased and lapsed → ready, dead or blocked. Nothing depends on anyone calling it."""
+    command = request.command
+    assert isinstance(command, Sweep)
+    if codes := batch.blocked():
+        return refuse(codes, command)
+    place = caller.scope, command.queue or ""
+    found = (batch.loaded.tasks[task_id] for task_id in batch.loaded.lapsed.get(place, []))
+    rows = [row for row in found if lapsed(row, batch.moment(row.scope))][: command.limit]
+    if not rows and request.key is None:
+        return accept(None)
+    items = [_settle(batch, row, command.queue or "") for row in rows]
+    receipt = batch.record(caller, request, items, queue=command.queue or "")
+    return accept(receipt, [row.task_id for row in rows])
+
+
+def settle_lapsed(batch: Batch, caller: Caller, request: Request, rows: list[TaskRow]) -> None:
+    """The sweep that a claim does on its way: an entry of its own, before the claim's."""
+    if rows:
+        items = [_settle(batch, row, "") for row in rows]
+        batch.record(caller, request, items, verb="sweep")
+
+
+def _settle(batch: Batch, row: TaskRow, queue: str) -> str:
+    settings: QueueSettings = batch.settings(row)
+    batch.touch(row)
+    row.state = retry.after_lapse(row, settings)
+    if row.state == "ready":
+        row.due_at = batch.now + retry.backoff(row.attempt, settings, batch.loaded.draw.jitter())
+    text = f'"lease lapsed in attempt {row.attempt} of {row.max_attempts}"'
+    row.reason = text.encode()
+    batch.stamp(row)
+    return entry.item(row, "leased", queue)
+
+
+def facts(task: TaskRow) -> dict[str, Any]:
+    """What a refusal tells of the task as it is."""
+    return {"state": task.state, "fencing_token": task.fence, "revision": task.revision}
+
+
+def settled(task: TaskRow, command: LeaseCommand) -> dict[str, Any]:
+    """The same, naming the entry that ended the task to the very worker and fence that did."""
+    own = command.worker_id == task.worker_id and command.fence == task.fence
+    named = {"receipt": task.entry} if own and task.state == "done" else {}
+    return {**facts(task), **named}

@@ -1,0 +1,99 @@
+"""Which rows a batch of commands has to be judged with. The store loads them after the locks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fencepost.canonical import sha256
+from fencepost.commands import (
+    Claim,
+    Command,
+    Complete,
+    Enqueue,
+    Erase,
+    Purge,
+    QueueSet,
+    Request,
+    Review,
+    Sweep,
+)
+from fencepost.machine.batch import lookup_of
+from fencepost.model import Caller
+from fencepost.rules.authority import actor_of
+
+Sent = tuple[Caller, Request]
+
+
+@dataclass(slots=True)
+class Needs:
+    """What to load. Everything is within the scopes of the callers."""
+
+    scopes: set[str] = field(default_factory=set)
+    queues: set[tuple[str, str]] = field(default_factory=set)
+    tasks: set[tuple[str, str]] = field(default_factory=set)
+    lookups: set[str] = field(default_factory=set)
+    digests: set[tuple[str, bytes]] = field(default_factory=set)
+    keys: set[tuple[str, str, str]] = field(default_factory=set)
+    results: set[tuple[str, bytes]] = field(default_factory=set)
+    revisions: set[tuple[str, int]] = field(default_factory=set)
+    claims: dict[tuple[str, str], int] = field(default_factory=dict)
+    sweeps: dict[tuple[str, str], int] = field(default_factory=dict)
+    purges: dict[tuple[str, str], int] = field(default_factory=dict)
+    children: set[str] = field(default_factory=set)
+
+
+def needs(sent: Sequence[Sent]) -> Needs:
+    """What the machine has to be given to fold these commands."""
+    wanted = Needs()
+    for caller, request in sent:
+        command = request.command
+        wanted.scopes.add(caller.scope)
+        if request.key is not None:
+            actor = actor_of(caller, command)
+            wanted.lookups.add(lookup_of(caller.scope, actor, request.key))
+        task_id = getattr(command, "task_id", None)
+        if task_id is not None:
+            wanted.tasks.add((caller.scope, task_id))
+            if command.leased and request.key is None:
+                wanted.digests.add((task_id, request.sha256))
+        _of_verb(wanted, caller.scope, command)
+    return wanted
+
+
+def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
+    if isinstance(command, Complete):
+        _new_tasks(wanted, scope, [(task.queue, task.key) for task in command.followups])
+    if command.verb in ("submit", "complete"):
+        result = command.encoded("result")
+        if result is not None:
+            wanted.results.add((getattr(command, "task_id", ""), sha256(result)))
+    elif isinstance(command, Enqueue):
+        _new_tasks(wanted, scope, [(command.queue, task.key) for task in command.tasks])
+    elif isinstance(command, Claim):
+        for queue in command.queues or ():
+            wanted.queues.add((scope, queue))
+            known = wanted.claims.get((scope, queue), 0)
+            wanted.claims[scope, queue] = known + command.limit
+    elif isinstance(command, Review):
+        wanted.revisions.add((command.task_id, command.revision))
+    elif isinstance(command, Purge):
+        _at_least(wanted.purges, (scope, command.queue or ""), command.limit)
+    elif isinstance(command, Sweep):
+        _at_least(wanted.sweeps, (scope, command.queue or ""), command.limit)
+    elif isinstance(command, Erase):
+        wanted.children.add(command.task_id)
+    elif isinstance(command, QueueSet):
+        named = command.settings.get("destinations", ())
+        wanted.queues.update((scope, queue) for queue in (command.queue, *named))
+
+
+def _new_tasks(wanted: Needs, scope: str, tasks: list[tuple[str, str | None]]) -> None:
+    for queue, key in tasks:
+        wanted.queues.add((scope, queue))
+        if key is not None:
+            wanted.keys.add((scope, queue, key))
+
+
+def _at_least(wanted: dict[tuple[str, str], int], place: tuple[str, str], limit: int) -> None:
+    wanted[place] = max(limit, wanted.get(place, 0))

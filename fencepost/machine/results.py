@@ -1,0 +1,156 @@
+"""submit, complete, fail: what a worker hands in."""
+
+from __future__ import annotations
+
+from fencepost import canonical
+from fencepost.commands import Complete, Fail, Request, Submit
+from fencepost.issues import ISSUES, LeaseLost, in_order
+from fencepost.journal import entry
+from fencepost.machine import tasks
+from fencepost.machine.batch import Batch, Kept, NewResult, Verdict, accept, refuse
+from fencepost.machine.claims import settled
+from fencepost.model import Caller, TaskRow
+from fencepost.rules import limits, retry
+from fencepost.rules.fence import lease_issues
+from fencepost.rules.results import duplicate_result, stale_revision
+
+
+def submit(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """leased → leased, revision + 1: a result is accepted and the lease is kept."""
+    command = request.command
+    assert isinstance(command, Submit) and task is not None
+    result = command.members["result"]
+    digest = canonical.sha256(result)
+    recorded = batch.loaded.results.get((task.id, task.round, digest))
+    codes = _result_issues(batch, command, task, result)
+    if duplicate_result(recorded):
+        codes.append("duplicate_result")
+    if codes:
+        return _refused(batch, command, task, codes, result, digest, recorded)
+    batch.touch(task, command.fence, command.expected_revision)
+    obligations = accept_result(batch, task, result, digest)
+    batch.stamp(task)
+    items = [entry.item(task, "leased", task.queue), *obligations]
+    receipt = batch.record(
+        caller, request, items, queue=task.queue, task=task, result_sha256=digest
+    )
+    return accept(receipt, (task.task_id,))
+
+
+def complete(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """leased → done, with a result or none. A result recorded in this round is not added again."""
+    command = request.command
+    assert isinstance(command, Complete) and task is not None
+    result = command.members.get("result")
+    digest = None if result is None else canonical.sha256(result)
+    codes = _result_issues(batch, command, task, result)
+    if command.followups:
+        codes += _followup_issues(batch, task, command)
+    if codes:
+        return _refused(batch, command, task, codes, result, digest, None)
+    batch.touch(task, command.fence, command.expected_revision)
+    obligations: list[str] = []
+    if result is not None and digest is not None:
+        if (task.id, task.round, digest) not in batch.loaded.results:
+            obligations = accept_result(batch, task, result, digest)
+    task.state = "done"
+    batch.stamp(task)
+    items = [entry.item(task, "leased", task.queue)]
+    items += [tasks.add_followup(batch, task, new.queue, new) for new in command.followups]
+    items += obligations
+    receipt = batch.record(
+        caller, request, items, queue=task.queue, task=task, result_sha256=digest
+    )
+    return accept(receipt, (task.task_id,))
+
+
+def fail(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """leased → ready after a back-off, dead, or blocked."""
+    command = request.command
+    assert isinstance(command, Fail) and task is not None
+    codes = batch.blocked() + lease_issues(command, task, batch.moment(task.scope))
+    if codes:
+        return refuse(codes, command, **settled(task, command))
+    batch.touch(task, command.fence)
+    task.state = retry.after_failure(command.then, task)
+    if task.state == "ready":
+        wait = command.retry_seconds
+        task.due_at = batch.now + (
+            retry.backoff(task.attempt, batch.settings(task), batch.loaded.draw.jitter())
+            if wait is None
+            else wait * retry.SECOND
+        )
+        batch.offer(task)
+    task.reason = command.encoded("reason")
+    batch.stamp(task)
+    item = entry.item(task, "leased", task.queue)
+    receipt = batch.record(caller, request, (item,), queue=task.queue, task=task)
+    return accept(receipt, (task.task_id,))
+
+
+def accept_result(batch: Batch, task: TaskRow, result: bytes, digest: bytes) -> list[str]:
+    """Revision + 1, the result and what is owed for it; the commitment to a human opens.
+
+    Returns the entry's items for the obligations. The caller stamps and records.
+    """
+    task.revision += 1
+    number = batch.last_entry + 1
+    kept = batch.settings(task).result_storage == "content"
+    batch.loaded.results[task.id, task.round, digest] = number
+    batch.loaded.commitments[task.id, task.revision] = "open"
+    batch.changes.results.append(
+        NewResult(task.id, task.revision, task.round, digest, number, result if kept else None)
+    )
+    return tasks.add_obligations(batch, task, result, digest)
+
+
+def _result_issues(
+    batch: Batch, command: Submit | Complete, task: TaskRow, result: bytes | None
+) -> list[str]:
+    """Rules 4 to 10 and 12 for a command that hands in a result."""
+    codes = batch.blocked()
+    if result is not None and limits.result_too_large(len(result), batch.settings(task)):
+        codes.append("payload_too_large")
+    codes += lease_issues(command, task, batch.moment(task.scope))
+    if stale_revision(command.expected_revision, task):
+        codes.append("stale_revision")
+    return codes
+
+
+def _followup_issues(batch: Batch, task: TaskRow, command: Complete) -> list[str]:
+    codes = []
+    if limits.too_many_followups(len(command.followups), batch.settings(task)):
+        codes.append("too_many_followups")
+    for new in command.followups:
+        codes += tasks.new_task_issues(batch, task.scope, new.queue, (new,))
+    return codes
+
+
+def _refused(
+    batch: Batch,
+    command: Submit | Complete,
+    task: TaskRow,
+    codes: list[str],
+    result: bytes | None,
+    digest: bytes | None,
+    recorded: int | None,
+) -> Verdict:
+    told = settled(task, command)
+    if recorded is not None:
+        told["receipt"] = recorded
+    verdict = refuse(codes, command, **told)
+    limit = batch.settings(task).keep_refused
+    if limit and result is not None and digest is not None and _late(codes):
+        issues = ",".join(in_order(codes))
+        batch.changes.kept.append(
+            Kept(task.id, command.worker_id, command.fence, batch.now, issues, digest, result, limit)
+        )
+    return verdict
+
+
+def _late(codes: list[str]) -> bool:
+    """Worth keeping aside: handed in by somebody who may once have held the lease."""
+    lost = all(issubclass(ISSUES[code].raises, LeaseLost) for code in codes)
+    return lost and "unknown_fence" not in codes and set(codes) != {"wrong_worker"}
+
+

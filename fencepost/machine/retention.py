@@ -1,0 +1,85 @@
+"""erase and purge: content goes, proofs and tombstones stay."""
+
+from __future__ import annotations
+
+from fencepost.commands import Erase, Purge, Request
+from fencepost.journal import entry
+from fencepost.machine.batch import Batch, Verdict, accept, refuse
+from fencepost.machine.claims import facts
+from fencepost.model import Caller, QueueSettings, Scope, TaskRow
+from fencepost.rules.fence import moved_on
+from fencepost.rules.lifecycle import ENDED
+from fencepost.rules.retry import SECOND
+
+ERASED_AT_ONCE = 180
+
+
+def erase(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """Content, key and openings of a task and of its obligations go; an open task is cancelled.
+
+    One entry names at most 180 obligations. Where there are more, they go first, the task
+    stays, and `remaining` says so: send the next erase until it is 0.
+    """
+    command = request.command
+    assert isinstance(command, Erase) and task is not None
+    codes = batch.blocked()
+    if code := moved_on(command.fence, task):
+        codes.append(code)
+    if codes:
+        return refuse(codes, command, **facts(task))
+    children = [batch.loaded.tasks[child] for child in batch.loaded.children.get(task.id, ())]
+    owed = [child for child in children if not child.erased]
+    rows = owed[:ERASED_AT_ONCE]
+    remaining = len(owed) - len(rows)
+    if not remaining:
+        rows = [task, *rows]
+    items = [_erase(batch, row, command.fence if row is task else None) for row in rows]
+    receipt = batch.record(caller, request, items, task=task)
+    return accept(receipt, [row.task_id for row in rows], remaining=remaining)
+
+
+def _erase(batch: Batch, row: TaskRow, fence: int | None) -> str:
+    before = row.state
+    batch.touch(row, fence)
+    if row.state not in ENDED:
+        row.state = "cancelled"
+    row.erased = batch.now
+    batch.stamp(row)
+    batch.changes.erased.append(row)
+    return entry.item(row, before)
+
+
+def purge(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """Ended tasks go whose retention is over, with results and openings. Leaf hashes stay."""
+    command = request.command
+    assert isinstance(command, Purge)
+    if codes := batch.blocked():
+        return refuse(codes, command)
+    scope = batch.scope(caller.scope)
+    found = [batch.loaded.tasks[task_id] for task_id in batch.loaded.purgeable]
+    rows = [row for row in found if _due(batch, row, scope, command.queue)][: command.limit]
+    if not rows and request.key is None:
+        return accept(None)
+    items = [entry.gone(row, command.queue or "") for row in rows]
+    for row in rows:
+        batch.touch(row)
+        batch.changes.purged.append(row)
+        batch.changes.updated.pop(row.task_id, None)
+        del batch.loaded.tasks[row.task_id]
+    receipt = batch.record(caller, request, items, queue=command.queue or "")
+    return accept(receipt, [row.task_id for row in rows])
+
+
+def retention(settings: QueueSettings, scope: Scope) -> int | None:
+    """Microseconds that an ended task is kept: the queue's word, else the scope's; None: for ever."""
+    seconds = settings.retain_seconds
+    if seconds is None:
+        seconds = scope.retain_seconds
+    return None if seconds is None else seconds * SECOND
+
+
+def _due(batch: Batch, row: TaskRow, scope: Scope, queue: str | None) -> bool:
+    if row.scope != scope.scope or row.state not in ENDED or queue not in (None, row.queue):
+        return False
+    kept = retention(batch.settings(row), scope)
+    return kept is not None and row.changed_at + kept <= batch.now

@@ -1,0 +1,108 @@
+"""queue.set, scope.set_policy, scope.revoke, clock.reset: what operators decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fencepost import canonical
+from fencepost.clock import to_rfc3339
+from fencepost.commands import ClockReset, QueueSet, Request, Revoke, SetPolicy
+from fencepost.machine.batch import Batch, Verdict, accept, refuse
+from fencepost.model import Caller, QueueSettings, Scope, TaskRow
+
+
+def queue_set(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """Change settings of a queue. Naming destinations makes those queues destinations."""
+    command = request.command
+    assert isinstance(command, QueueSet)
+    if codes := batch.blocked():
+        return refuse(codes, command)
+    known = batch.loaded.queues.get((caller.scope, command.queue))
+    before = QueueSettings() if known is None else known.settings
+    after = replace(before, **command.settings)
+    if wrong := _contradiction(batch, caller.scope, command.queue, after):
+        return refuse(("invalid_request",), command, f"queue.set: {wrong}")
+    row = batch.need_queue(caller.scope, command.queue)
+    row.settings, row.changed = after, True
+    batch.changes.queues[row.scope, row.queue] = row
+    for name in after.destinations:
+        destination = batch.need_queue(caller.scope, name)
+        destination.is_destination = destination.changed = True
+        batch.changes.queues[destination.scope, name] = destination
+    note = canonical.dumps(
+        {name: after.to_json()[name] for name in command.settings}
+    ).decode()
+    receipt = batch.record(caller, request, (), queue=command.queue, note=note)
+    return accept(receipt)
+
+
+def _contradiction(batch: Batch, scope: str, queue: str, after: QueueSettings) -> str | None:
+    """Settings that cannot hold together."""
+    if after.lease_seconds > after.max_lease_seconds:
+        return "lease_seconds is above max_lease_seconds"
+    if after.lease_seconds > after.max_hold_seconds:
+        return "lease_seconds is above max_hold_seconds"
+    own = batch.loaded.queues.get((scope, queue))
+    if after.destinations and own is not None and own.is_destination:
+        return "a destination has no destinations of its own"
+    for name in after.destinations:
+        other = batch.loaded.queues.get((scope, name))
+        if name == queue or (other is not None and other.settings.destinations):
+            return f"{name} cannot be a destination: it has destinations, or is the queue itself"
+    return None
+
+
+def _change_scope(batch: Batch, scope: Scope) -> None:
+    batch.loaded.scopes[scope.scope] = batch.changes.scopes[scope.scope] = scope
+    batch.forget_moments()
+
+
+def set_policy(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """Raise the policy version: completions claimed under the older one are refused from now."""
+    command = request.command
+    assert isinstance(command, SetPolicy)
+    scope = batch.scope(caller.scope)
+    codes = batch.blocked()
+    version = command.policy_version
+    if version is not None and version <= scope.policy_version:
+        codes.append("stale_policy")
+    if codes:
+        return refuse(codes, command, policy_version=scope.policy_version)
+    _change_scope(
+        batch,
+        replace(
+            scope,
+            policy_version=scope.policy_version if version is None else version,
+            retain_seconds=(
+                scope.retain_seconds if command.retain_seconds is None else command.retain_seconds
+            ),
+        ),
+    )
+    note = canonical.join({k: v for k, v in command.members.items() if k != "verb"}).decode()
+    return accept(batch.record(caller, request, (), note=note))
+
+
+def revoke(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """Revoke the scope, or lift it. It holds from this very commit, for replays too."""
+    command = request.command
+    assert isinstance(command, Revoke)
+    if codes := batch.blocked():
+        return refuse(codes, command)
+    _change_scope(batch, replace(batch.scope(caller.scope), revoked=command.revoked))
+    note = canonical.dumps({"revoked": command.revoked}).decode()
+    return accept(batch.record(caller, request, (), note=note))
+
+
+def clock_reset(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
+    """Lower the mark to the wall clock. A new epoch, which is also the floor, ends all leases."""
+    command = request.command
+    assert isinstance(command, ClockReset)
+    if codes := batch.blocked():
+        return refuse(codes, command)
+    times = {"from": to_rfc3339(batch.now), "to": to_rfc3339(batch.loaded.wall)}
+    batch.epoch += 1
+    batch.floor = batch.epoch
+    batch.now = batch.mark = batch.loaded.wall
+    batch.changes.end_leases = True
+    batch.forget_moments()
+    return accept(batch.record(caller, request, (), note=canonical.dumps(times).decode()))

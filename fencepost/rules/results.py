@@ -1,0 +1,20 @@
+"""Rules 11 and 12: the same result twice, and a revision that has moved on."""
+
+from __future__ import annotations
+
+from fencepost.model import TaskRow
+
+
+def duplicate_result(recorded_by: int | None) -> str | None:
+    """11, for submit: this result was recorded in this round, by the entry `recorded_by`."""
+    return None if recorded_by is None else "duplicate_result"
+
+
+def stale_revision(expected: int | None, task: TaskRow) -> str | None:
+    """12: the caller expected another number of accepted results. Checked only when given."""
+    return None if expected is None or expected == task.revision else "stale_revision"
+
+
+def commitment_closed(commitment: str) -> str | None:
+    """7, for review: a human has spoken on this revision already."""
+    return None if commitment == "open" else "commitment_closed"

@@ -11,7 +11,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fencepost.cli import terminal
@@ -110,6 +110,7 @@ def test_width_counts_cells_and_not_characters(text, cells):
 
 
 @given(st.text().map(terminal.clean), st.integers(0, 12))
+@example("\u0300ab", 1)  # a mark with no letter below it takes no cell
 def test_clipped_text_fits_and_says_that_it_was_cut(text, cells):
     clipped = terminal.clip(text, cells)
     assert terminal.width(clipped) <= cells
@@ -276,11 +277,14 @@ def test_progress_works_without_a_total_and_with_an_empty_one():
         assert out.getvalue().endswith(text)
 
 
-def test_a_note_stays_above_the_progress_line_and_is_clean():
+def test_a_note_stays_above_the_progress_line_and_both_are_clean():
     out = Stream(tty=True)
-    with terminal.Progress("import", 5, out=out, steady=Steady()) as progress:
+    with terminal.Progress("im\x1bport", 5, out=out, steady=Steady(), mode="never") as progress:
         progress.note("line 3: \x1b[2J")
-    assert terminal.CLEAR_LINE + "line 3: \\x1b[2J\n" + terminal.CLEAR_LINE in out.getvalue()
+    line = "─" * 40 + " im\\x1bport 0/5"
+    last = "im\\x1bport done: 0/5 in 0s\n"
+    parts = out.getvalue().split(terminal.CLEAR_LINE)
+    assert parts == ["", line, "line 3: \\x1b[2J\n", line, last]
 
 
 def test_output_is_utf8_even_where_the_locale_is_not():

@@ -121,11 +121,13 @@ def clip(text: str, cells: int) -> str:
     """Clean text in at most so many cells; "…" stands for what was cut off."""
     if width(text) <= cells:
         return text
+    if cells <= 0:
+        return ""
     used = 0
     for index, char in enumerate(text):
         used += char_width(char)
         if used > cells - 1:
-            return (text[:index] + "…")[: max(cells, 0)]
+            return text[:index] + "…"
     return text
 
 

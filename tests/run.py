@@ -1,7 +1,8 @@
 """The one test command: `python3 tests/run.py [pytest arguments]`.
 
 It makes a virtual environment of its own, so that a bare Python is enough and the caller's own
-packages are left alone; then it runs ruff, mypy and pytest and stops at the first that fails.
+packages are left alone; then it runs ruff, mypy and pytest, all three even where one fails, so that
+one run tells everything. The last line is pytest's own.
 The environment lies in `.venv-test/` (FENCEPOST_TEST_VENV names another place) and is made anew
 only when tests/requirements.txt, pyproject.toml or the Python changed.
 """
@@ -121,10 +122,12 @@ def main(arguments: list[str]) -> int:
         ("mypy --strict fencepost", ["mypy", "--strict", "fencepost"]),
         ("pytest", ["pytest", "-n", "2", *arguments]),
     ]
+    failed: dict[str, int] = {}
     for name, command in steps:
-        if code := run(name, python, "-m", *command):
-            return code
-    return 0
+        before = f" (already failed: {', '.join(failed)})" if failed else ""
+        if code := run(name + before, python, "-m", *command):
+            failed[name] = code
+    return next(iter(failed.values()), 0)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import struct
 import subprocess
 import sys
 import unicodedata
@@ -189,13 +190,12 @@ def test_the_width_is_that_of_columns_or_eighty():
     assert terminal.columns(out, {"COLUMNS": "wide"}) == 80
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals on this system")
 def test_the_width_is_asked_of_the_stream_itself():
-    import fcntl
-    import struct
-    import termios
-
-    first, second = os.openpty()
+    fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
+    try:
+        first, second = os.openpty()
+    except OSError as error:
+        pytest.skip(f"no pseudo-terminals here: {error}")
     try:
         fcntl.ioctl(second, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 57, 0, 0))
         with open(second, "w", closefd=False, encoding="utf-8") as stream:

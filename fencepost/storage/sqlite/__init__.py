@@ -1,0 +1,1 @@
+"""A queue in one SQLite file, shared by all processes of one machine."""

@@ -1,1 +1,119 @@
-"""Fencepost: a work queue for workers that cannot be trusted to be alive, alone or online."""
+"""Fencepost: a work queue for workers that cannot be trusted to be alive, alone or online.
+
+    import fencepost
+    with fencepost.open("work.db", create=True) as fp:
+        fp.enqueue("pages", {"page": 17}, key="page-17")
+        for lease in fp.claim("pages", worker_id="laptop-3", limit=10):
+            receipt = lease.complete({"text": "..."})
+
+For each task and revision at most one result is accepted; a worker that has lost its lease can
+change nothing; a command that is sent again with the same bytes gets the same receipt.
+"""
+
+from __future__ import annotations
+
+from fencepost import commands
+from fencepost.commands import NOTHING, Followup, NewTask, Request
+from fencepost.handle import Handle, Lease, Transaction
+from fencepost.handle import open_handle as open  # noqa: A004  # fencepost.open() is the face
+from fencepost.issues import (
+    ISSUES,
+    CommitmentClosed,
+    DuplicateResult,
+    EntryTooLarge,
+    FencepostError,
+    Forbidden,
+    GuardTripped,
+    InvalidRequest,
+    JournalBroken,
+    KeyConflict,
+    KeyReused,
+    LeaseExpired,
+    LeaseLost,
+    LeaseTooLong,
+    NotFound,
+    NotLeased,
+    OutcomeUnknown,
+    PayloadTooLarge,
+    QueuePaused,
+    ReceiptErased,
+    Refused,
+    SchemaMismatch,
+    ScopeRevoked,
+    StaleEpoch,
+    StaleFence,
+    StalePolicy,
+    StaleRevision,
+    StoreReadOnly,
+    TaskBlocked,
+    TaskCancelled,
+    TaskDead,
+    TaskDone,
+    TaskLeased,
+    TaskReady,
+    TooManyFollowups,
+    Unauthenticated,
+    Unavailable,
+    UnknownFence,
+    WrongWorker,
+)
+from fencepost.model import Outcome, QueueSettings, Receipt, Result, Scope, Task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CommitmentClosed",
+    "DuplicateResult",
+    "EntryTooLarge",
+    "FencepostError",
+    "Followup",
+    "Forbidden",
+    "GuardTripped",
+    "Handle",
+    "ISSUES",
+    "InvalidRequest",
+    "JournalBroken",
+    "KeyConflict",
+    "KeyReused",
+    "Lease",
+    "LeaseExpired",
+    "LeaseLost",
+    "LeaseTooLong",
+    "NOTHING",
+    "NewTask",
+    "NotFound",
+    "NotLeased",
+    "Outcome",
+    "OutcomeUnknown",
+    "PayloadTooLarge",
+    "QueuePaused",
+    "QueueSettings",
+    "Receipt",
+    "ReceiptErased",
+    "Refused",
+    "Request",
+    "Result",
+    "SchemaMismatch",
+    "Scope",
+    "ScopeRevoked",
+    "StaleEpoch",
+    "StaleFence",
+    "StalePolicy",
+    "StaleRevision",
+    "StoreReadOnly",
+    "Task",
+    "TaskBlocked",
+    "TaskCancelled",
+    "TaskDead",
+    "TaskDone",
+    "TaskLeased",
+    "TaskReady",
+    "TooManyFollowups",
+    "Transaction",
+    "Unauthenticated",
+    "Unavailable",
+    "UnknownFence",
+    "WrongWorker",
+    "commands",
+    "open",
+]

@@ -149,6 +149,12 @@ class Receipt:
         return tuple(item["task_id"] for item in self.entry.get("tasks", ()))
 
     @property
+    def task_id(self) -> str:
+        """The first task that the command is about; empty if it touched none."""
+        ids = self.task_ids
+        return ids[0] if ids else ""
+
+    @property
     def revision(self) -> int:
         """Revision of the first task after the command; 0 if it touched none."""
         tasks = self.entry.get("tasks")

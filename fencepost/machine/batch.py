@@ -153,6 +153,15 @@ class Changes:
     end_leases: bool = False
     store: StoreState | None = None
 
+    def is_empty(self) -> bool:
+        """Nothing is to be written: a refusal or an empty claim leaves no trace at all."""
+        written = (self.inserted, self.updated, self.entries, self.scopes, self.queues, self.kept)
+        return not any(written)
+
+    def erases(self) -> bool:
+        """Content goes, and no byte of it may stay in any file."""
+        return bool(self.erased or self.purged)
+
 
 @dataclass(slots=True)
 class Verdict:

@@ -1,0 +1,12 @@
+"""Group commit: concurrent callers' commands share one transaction and one sync.
+
+`transact.py` is load → machine → save → commit for one batch. `writer.py` is the one thread
+that does it, again and again, and seals the journal when it is idle. `within.py` does the same
+inside a caller's own transaction. `draw.py` is all the chance there is.
+"""
+
+from fencepost.engine.draw import SystemDraw
+from fencepost.engine.within import Within
+from fencepost.engine.writer import Writer
+
+__all__ = ["SystemDraw", "Within", "Writer"]

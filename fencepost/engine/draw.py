@@ -1,0 +1,50 @@
+"""All the chance there is: task ids, salts, jitter. Tests hand in a seeded one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from fencepost.journal.entry import SALT_BYTES
+
+RANDOM_BITS = 74
+
+
+class SystemDraw:
+    """Draws from the system's randomness, or from `source(bytes)` where one is given."""
+
+    def __init__(self, source: Callable[[int], bytes] = os.urandom) -> None:
+        self._source = source
+        self._buffer = b""
+        self._place = 0
+        self._millisecond = 0
+        self._tail = 0
+
+    def _bytes(self, number: int) -> bytes:
+        if self._place + number > len(self._buffer):
+            self._buffer = self._source(8_192)
+            self._place = 0
+        self._place += number
+        return self._buffer[self._place - number : self._place]
+
+    def salt(self) -> bytes:
+        return self._bytes(SALT_BYTES)
+
+    def jitter(self) -> float:
+        return int.from_bytes(self._bytes(6), "big") / 2**48
+
+    def task_id(self, now: int) -> str:
+        """A UUIDv7. Within a millisecond the 74 random bits only rise (RFC 9562 §6.2, method 2),
+        so that ids of one writer sort as they were made, and none is given twice."""
+        millisecond = now // 1_000
+        if millisecond > self._millisecond:
+            self._millisecond = millisecond
+            self._tail = int.from_bytes(self._bytes(9), "big")
+        else:
+            self._tail += 1 + int.from_bytes(self._bytes(4), "big")
+            if self._tail >> RANDOM_BITS:
+                self._millisecond += 1
+                self._tail = int.from_bytes(self._bytes(9), "big")
+        high, low = self._tail >> 62, self._tail & (1 << 62) - 1
+        text = f"{self._millisecond:012x}{0x7000 | high:04x}{1 << 63 | low:016x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

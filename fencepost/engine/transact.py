@@ -1,0 +1,161 @@
+"""One batch: load → machine → save → commit, and what is done when one of them fails."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fencepost.clock import Clock, StoreTime
+from fencepost.issues import FencepostError, GuardTripped, OutcomeUnknown, Unavailable
+from fencepost.machine.batch import Batch, Draw, Loaded, Verdict
+from fencepost.machine.fold import decide, fold, grant, live_leases, replay
+from fencepost.machine.needs import Sent
+from fencepost.model import Outcome, StoreState
+from fencepost.storage.port import Store, Transaction
+
+log = logging.getLogger("fencepost.engine")
+
+
+@dataclass(slots=True)
+class Done:
+    """What a batch came to: an outcome each, and what the writer has to know beyond."""
+
+    outcomes: list[Outcome]
+    entries: int = 0
+    erased: bool = False
+
+
+class Transactor:
+    """Runs batches against a store, one at a time, by the store's time."""
+
+    def __init__(self, clock: Clock, draw: Draw) -> None:
+        self.clock = clock
+        self.draw = draw
+        self.time = StoreTime(clock)
+        self._floor: int | None = None
+
+    def time_of(self, store: StoreState) -> tuple[int, int]:
+        """(the store's time, the wall clock). A raised floor forgets a mark that was lowered."""
+        if self._floor is not None and store.floor != self._floor:
+            self.time.reset()
+        self._floor = store.floor
+        return self.time.now(store.mark), self.clock.wall()
+
+    def run(self, transaction: Transaction, sent: Sequence[Sent]) -> Done:
+        """One transaction for all. Whatever is raised before the commit has changed nothing."""
+        transaction.begin()
+        try:
+            done, changed = self.fold(transaction, sent)
+        except BaseException:
+            transaction.rollback()
+            raise
+        if changed:
+            transaction.commit()
+        else:
+            transaction.rollback()
+        return done
+
+    def fold(self, transaction: Transaction, sent: Sequence[Sent]) -> tuple[Done, bool]:
+        """Load, decide and save inside an open transaction. Tells whether anything was written."""
+        loaded = transaction.load(sent, self.time_of, self.draw)
+        verdicts, changes = fold(sent, loaded)
+        changed = not changes.is_empty() and not transaction.read_only
+        if changed:
+            transaction.save(changes, loaded)
+        outcomes = answers(transaction, verdicts, loaded)
+        return Done(outcomes, len(changes.entries), changes.erases()), changed
+
+    def one_by_one(self, transaction: Transaction, sent: Sequence[Sent]) -> Done:
+        """The same commands, each in its own transaction: only the culprit fails."""
+        all_done = Done([])
+        for command in sent:
+            try:
+                done = self.run(transaction, [command])
+            except OutcomeUnknown:
+                raise
+            except Exception as error:
+                log.exception("%s was undone", command[1].command.verb)
+                done = Done([failed(error)])
+            all_done.outcomes += done.outcomes
+            all_done.entries += done.entries
+            all_done.erased = all_done.erased or done.erased
+        return all_done
+
+    def settle(self, store: Store, transaction: Transaction, sent: Sequence[Sent]) -> Done:
+        """Run the batch; undo it and go one by one if a command spoils it; after an error from
+        COMMIT reopen and answer from the receipts."""
+        try:
+            try:
+                return self.run(transaction, sent)
+            except (GuardTripped, sqlite3.IntegrityError, AssertionError, LookupError, ValueError):
+                if len(sent) > 1:
+                    log.warning("a batch of %d commands was undone; going one by one", len(sent))
+                return self.one_by_one(transaction, sent)
+        except OutcomeUnknown as error:
+            return self.recover(store, sent, error)
+
+    def recover(self, store: Store, sent: Sequence[Sent], error: OutcomeUnknown) -> Done:
+        """An error from COMMIT means unknown, not "no": the receipts tell, once reopened."""
+        log.error("the outcome of a commit is unknown: %s", error)
+        try:
+            store.reopen()
+            with store.transaction() as transaction:
+                transaction.begin()
+                try:
+                    loaded = transaction.load(sent, self.time_of, self.draw)
+                    found = [self._found(loaded, command, error) for command in sent]
+                    return Done(answers(transaction, found, loaded))
+                finally:
+                    transaction.rollback()
+        except FencepostError:
+            return Done([unknown(command, error) for command in sent])
+
+    def _found(self, loaded: Loaded, command: Sent, error: OutcomeUnknown) -> Verdict:
+        caller, request = command
+        batch = Batch(replace(loaded, read_only=True))
+        task_id = getattr(request.command, "task_id", None)
+        task = None if task_id is None else loaded.tasks.get(task_id)
+        known = replay(batch, caller, request, task)
+        if known is not None:
+            # rule 1 goes first here as everywhere: decide() judges authority, then replays
+            return decide(batch, caller, request)
+        if request.key is None and (not request.command.leased or request.command.verb == "renew"):
+            return Verdict(unknown(command, error))
+        return Verdict(failed(Unavailable(f"{error}: nothing was done, try again")))
+
+
+def answers(
+    transaction: Transaction, verdicts: Sequence[Verdict], loaded: Loaded
+) -> list[Outcome]:
+    """The outcomes; a claim's with the leases that still live, and their payloads, read now."""
+    if not any(verdict.claimed for verdict in verdicts):
+        return [verdict.outcome for verdict in verdicts]
+    batch = Batch(loaded)
+    live = [live_leases(verdict, loaded, batch) for verdict in verdicts]
+    payloads = transaction.payloads([row.task_id for rows in live for row in rows])
+    return [
+        replace(
+            verdict.outcome,
+            grants=tuple(grant(row, payloads.get(row.task_id)) for row in rows),
+        )
+        if rows
+        else verdict.outcome
+        for verdict, rows in zip(verdicts, live, strict=True)
+    ]
+
+
+def failed(error: Exception) -> Outcome:
+    """An error as the outcome of the one command that met it."""
+    if isinstance(error, FencepostError):
+        return Outcome("failed", (error.code,), str(error))
+    tripped = f"{type(error).__name__}: {error}; the change was undone. This is a bug"
+    return Outcome("failed", (GuardTripped.code,), tripped)
+
+
+def unknown(command: Sent, error: OutcomeUnknown) -> Outcome:
+    """Nobody can tell: the key is what to ask again with."""
+    request = command[1]
+    key = request.key or (request.sha256.hex() if request.command.leased else None)
+    return Outcome("failed", (OutcomeUnknown.code,), str(error), facts={"key": key})

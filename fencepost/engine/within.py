@@ -1,0 +1,95 @@
+"""The caller's own transaction: our rows commit and roll back with the application's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from fencepost.engine.transact import Transactor
+from fencepost.issues import InvalidRequest, Unavailable
+from fencepost.machine.needs import Sent
+from fencepost.model import Outcome
+from fencepost.storage.port import Store, Transaction
+
+SECONDS = 5.0
+
+
+class Within:
+    """Takes the turn, begins on the application's connection, and ends with the `with` block.
+
+    Outcomes inside are `pending` until the commit. An exception in the block rolls everything
+    back, ours and the application's. A block that holds the turn for longer than `seconds` is
+    rolled back at its end, since everybody else waits meanwhile.
+    """
+
+    def __init__(
+        self, store: Store, transactor: Transactor, connection: Any, seconds: float = SECONDS
+    ) -> None:
+        self._store = store
+        self._transactor = transactor
+        self._connection = connection
+        self._seconds = seconds
+        self._stack = ExitStack()
+        self._transaction: Transaction | None = None
+        self._began = 0
+        self._erased = False
+
+    def __enter__(self) -> Self:
+        transaction = self._store.borrow(self._connection)
+        with ExitStack() as stack:
+            stack.enter_context(self._store.turn())
+            transaction.begin()
+            self._stack = stack.pop_all()
+        self._transaction = transaction
+        self._began = self._transactor.clock.steady()
+        return self
+
+    def execute(self, sent: Sequence[Sent]) -> list[Outcome]:
+        """Decide and write the commands now; they commit with the block."""
+        transaction = self._open()
+        self._check_time()
+        done, _ = self._transactor.fold(transaction, sent)
+        self._erased = self._erased or done.erased
+        return [
+            replace(outcome, status="pending") if outcome.accepted else outcome
+            for outcome in done.outcomes
+        ]
+
+    def _open(self) -> Transaction:
+        if self._transaction is None:
+            raise InvalidRequest("within: the block has ended; open a new one")
+        if not self._connection.in_transaction:
+            raise InvalidRequest(
+                "within: the transaction was ended inside the block; leave commit and rollback to it"
+            )
+        return self._transaction
+
+    def _check_time(self) -> None:
+        held = (self._transactor.clock.steady() - self._began) / 1e6
+        if held > self._seconds:
+            raise Unavailable(
+                f"within: the block has held the turn for {held:.1f} s, {self._seconds:g} s are "
+                "allowed; it is rolled back. Do the slow work before it"
+            )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._stack:
+            transaction, self._transaction = self._transaction, self._transaction
+            assert transaction is not None
+            try:
+                if kind is None:
+                    self._open()
+                    self._check_time()
+                    transaction.commit()
+                    self._store.tidy(erased=self._erased)
+            finally:
+                self._transaction = None
+                transaction.rollback()

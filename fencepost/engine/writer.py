@@ -1,0 +1,183 @@
+"""The one thread of a process that writes: it takes what is waiting, commits it as one, and
+answers. While the disk syncs, the next batch gathers; nobody polls and nobody waits longer."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TypeAlias
+
+from fencepost.clock import Clock
+from fencepost.commands import Claim, Command, Enqueue
+from fencepost.engine.transact import Done, Transactor
+from fencepost.issues import FencepostError, Unavailable
+from fencepost.machine.batch import Draw
+from fencepost.machine.needs import Sent
+from fencepost.model import Outcome
+from fencepost.storage.port import Store
+
+TURN_MICROSECONDS = 10_000
+SEAL_AT_ONCE = 400
+SEAL_AFTER = 256
+SEAL_BACKLOG = 50_000
+IDLE_SECONDS = 0.05
+
+Answer: TypeAlias = "Future[list[Outcome]]"
+
+
+@dataclass(slots=True)
+class Waiting:
+    """One call's commands, and the future that its caller waits for."""
+
+    sent: list[Sent]
+    future: Answer
+
+
+class Writer:
+    """Group commit over one store. `send` may be called by any thread."""
+
+    def __init__(self, store: Store, clock: Clock, draw: Draw) -> None:
+        self.store = store
+        self.transactor = Transactor(clock, draw)
+        self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+        self._unsealed = 0
+        # Microseconds that one unit of work took lately: a turn is bounded by time.
+        self._pace = 100.0
+
+    def send(self, sent: list[Sent]) -> Answer:
+        """Hand commands in; the future gives one outcome each, or raises Unavailable."""
+        future: Answer = Future()
+        if os.getpid() != self._pid:
+            raise Unavailable("this handle was opened before a fork; open the store again")
+        with self._lock:
+            if self._closed:
+                raise Unavailable("the handle is closed; open the store again")
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="fencepost-writer", daemon=True
+                )
+                self._thread.start()
+            self._queue.put(Waiting(sent, future))
+        return future
+
+    def close(self) -> None:
+        """Commit what is waiting, seal a long backlog, end the thread. A second call does nothing."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            already, self._closed = self._closed, True
+        if os.getpid() != self._pid or already:
+            return
+        if thread is not None:
+            self._queue.put(None)
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                first = self._queue.get(timeout=IDLE_SECONDS if self._unsealed else None)
+            except Empty:
+                self._seal()
+                continue
+            if first is None:
+                if self._unsealed >= SEAL_AFTER:
+                    self._seal_all()
+                return
+            self._serve(first)
+            if self._unsealed > SEAL_BACKLOG:
+                self._seal()
+
+    def _serve(self, first: Waiting) -> None:
+        """One turn: what gathered while we waited for it goes in, as much as 10 ms can take."""
+        batch = [first]
+        try:
+            with self.store.turn():
+                batch = [call for call in self._gather(first) if _begins(call)]
+                if batch:
+                    self._commit(batch)
+        except FencepostError as error:
+            _fail(batch, error)
+        except BaseException as error:
+            _fail(batch, error)
+            if not isinstance(error, Exception):
+                raise
+
+    def _commit(self, batch: list[Waiting]) -> None:
+        sent = [command for call in batch for command in call.sent]
+        clock = self.transactor.clock
+        began = clock.steady()
+        with self.store.transaction() as transaction:
+            done = self.transactor.settle(self.store, transaction, sent)
+        self._learn(clock.steady() - began, sum(weight(request.command) for _, request in sent))
+        self._unsealed += done.entries
+        try:
+            self.store.tidy(erased=done.erased)
+        finally:
+            _answer(batch, done)
+
+    def _gather(self, first: Waiting) -> list[Waiting]:
+        batch = [first]
+        room = TURN_MICROSECONDS / self._pace
+        room -= sum(weight(request.command) for _, request in first.sent)
+        while room > 0:
+            try:
+                call = self._queue.get_nowait()
+            except Empty:
+                break
+            if call is None:
+                self._queue.put(None)
+                break
+            batch.append(call)
+            room -= sum(weight(request.command) for _, request in call.sent)
+        return batch
+
+    def _learn(self, microseconds: int, units: int) -> None:
+        taken = min(max(microseconds / max(units, 1), 5.0), 1_000.0)
+        self._pace += (taken - self._pace) / 8
+
+    def _seal(self) -> None:
+        """A slice of the journal into the tree, in a turn of its own."""
+        try:
+            with self.store.turn():
+                left = self.store.seal(self.transactor.clock.wall(), SEAL_AT_ONCE)
+            self._unsealed = left
+        except FencepostError:
+            self._unsealed = 0  # the next command meets the same error and tells it
+
+    def _seal_all(self) -> None:
+        while self._unsealed:
+            self._seal()
+
+
+def weight(command: Command) -> int:
+    """Units of work in a command: the tasks that it touches."""
+    if isinstance(command, Enqueue):
+        return len(command.tasks)
+    return command.limit if isinstance(command, Claim) else 1
+
+
+def _begins(call: Waiting) -> bool:
+    """False where the caller has given up waiting: nothing of the call is done then."""
+    return call.future.set_running_or_notify_cancel()
+
+
+def _answer(batch: list[Waiting], done: Done) -> None:
+    place = 0
+    for call in batch:
+        call.future.set_result(done.outcomes[place : place + len(call.sent)])
+        place += len(call.sent)
+
+
+def _fail(batch: list[Waiting], error: BaseException) -> None:
+    for call in batch:
+        if not call.future.done():
+            if not call.future.running():
+                call.future.set_running_or_notify_cancel()
+            if not call.future.cancelled():
+                call.future.set_exception(error)

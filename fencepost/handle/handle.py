@@ -1,0 +1,306 @@
+"""The handle of a store: the verbs, and what can be read of tasks and receipts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, TimeoutError
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self
+
+from fencepost import fields
+from fencepost.clock import Clock, SystemClock
+from fencepost.commands import Command, Enqueue, NewTask, Request
+from fencepost.engine import SystemDraw, Within, Writer
+from fencepost.handle.verbs import Verbs, request_of
+from fencepost.handle.within import Transaction
+from fencepost.issues import InvalidRequest, Unavailable, error_for
+from fencepost.machine.batch import Draw, QueueRow, Stored, lookup_of, refuse
+from fencepost.model import (
+    KINDS,
+    STATES,
+    Caller,
+    Kind,
+    Outcome,
+    QueueSettings,
+    Receipt,
+    RefusedResult,
+    Result,
+    Scope,
+    Task,
+)
+from fencepost.storage import reading
+from fencepost.storage.loading import queue_row
+from fencepost.storage.port import Store
+from fencepost.storage.sqlite import open_store
+from fencepost.storage.steps import one
+
+WAIT_SECONDS = 30.0
+COMMANDS_AT_ONCE = 4
+
+
+class Handle(Verbs):
+    """One store, one scope, one caller. May be shared by threads; not by processes after a fork.
+
+    Close it when done, or use it in a `with` block.
+    """
+
+    def __init__(
+        self, store: Store, caller: Caller, clock: Clock, draw: Draw, wait_seconds: float
+    ) -> None:
+        self.caller = caller
+        self.clock = clock
+        self._store = store
+        self._writer = Writer(store, clock, draw)
+        self._wait_seconds = wait_seconds
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish what was sent and give the store back. A second call does nothing."""
+        self._writer.close()
+        self._store.close()
+
+    def as_caller(self, actor: str, kind: Kind = "operator", scope: str | None = None) -> Handle:
+        """The same store for another caller, sharing its commits. Close only the first handle."""
+        twin = object.__new__(Handle)
+        twin.__dict__.update(self.__dict__)
+        twin.caller = caller_of(scope or self.caller.scope, actor, kind)
+        return twin
+
+    # -- sending
+
+    def send(self, commands: Sequence[Command | Request]) -> Future[list[Outcome]]:
+        """Hand commands in without waiting; the future gives one outcome each."""
+        return self._writer.send([(self.caller, request_of(command)) for command in commands])
+
+    def execute(self, commands: Sequence[Command | Request]) -> list[Outcome]:
+        """One outcome each. Raises Unavailable if the turn did not come in time: nothing done."""
+        if not commands:
+            return []
+        future = self.send(commands)
+        try:
+            return future.result(self._wait_seconds)
+        except TimeoutError:
+            if future.cancel():
+                raise Unavailable(
+                    f"the turn to write did not come within {self._wait_seconds:g} s: another "
+                    "process holds it, perhaps stopped; nothing was done, try again"
+                ) from None
+            return future.result()
+
+    def enqueue_many(
+        self, queue: str, tasks: Iterable[NewTask | dict[str, Any]]
+    ) -> Iterator[Receipt]:
+        """Put any number of tasks on a queue, 250 a command, as the receipts are consumed.
+
+        Raises at the first command that is refused; the receipts given before it stand. With
+        task keys the whole may be sent again.
+        """
+        source = iter(tasks)
+        while chunk := list(islice(source, fields.MAX_TASKS_PER_COMMAND * COMMANDS_AT_ONCE)):
+            commands = [
+                Enqueue(queue, tuple(chunk[place : place + fields.MAX_TASKS_PER_COMMAND]))  # type: ignore[arg-type]
+                for place in range(0, len(chunk), fields.MAX_TASKS_PER_COMMAND)
+            ]
+            for outcome in self.execute(commands):
+                if outcome.receipt is None:
+                    raise error_for(outcome)
+                yield outcome.receipt
+
+    def within(self, connection: Any, *, seconds: float = 5.0) -> Transaction:
+        """The verbs inside the application's own transaction on this very file.
+
+        `with fp.within(connection) as tx:` takes the turn, begins, and commits or rolls back
+        with the block, which may hold the turn for `seconds`.
+        """
+        within = Within(self._store, self._writer.transactor, connection, seconds)
+        return Transaction(within, self.caller)
+
+    # -- reading; scoped, on a snapshot of what is committed
+
+    def task(self, task_id: str) -> Task:
+        """One task with its payload. Raises NotFound."""
+        return self._task(task_id)[1]
+
+    def _task(self, task_id: str, *, with_payload: bool = True) -> tuple[int, Task]:
+        fields.task_id(task_id, "task_id")
+        self._may_read()
+        steps = reading.task(self.caller.scope, task_id, with_payload=with_payload)
+        found = self._store.read(steps)
+        if found is None:
+            raise error_for(_not_found(f"there is no task {task_id} in scope {self.caller.scope}"))
+        return found
+
+    def task_by_key(self, queue: str, key: str) -> Task:
+        """The task that bears this key on the queue. Raises NotFound."""
+        fields.name(queue, "queue")
+        fields.key(key, "key")
+        self._may_read()
+        task_id = self._store.read(reading.task_id_of_key(self.caller.scope, queue, key))
+        if task_id is None:
+            raise error_for(_not_found(f"queue {queue} has no task of the key {key}"))
+        return self.task(task_id)
+
+    def tasks(self, queue: str | None = None, *, state: str | None = None) -> Iterator[Task]:
+        """Tasks in the order of their enqueueing, without payloads."""
+        fields.optional(fields.name)(queue, "queue")
+        fields.optional(fields.one_of(*STATES))(state, "state")
+        self._may_read()
+        return self._tasks(queue, state)
+
+    def _tasks(self, queue: str | None, state: str | None) -> Iterator[Task]:
+        after = 0
+        while True:
+            steps = reading.tasks(self.caller.scope, queue, state, after)
+            page, after = self._store.read(steps)
+            yield from page
+            if not after:
+                return
+
+    def results(self, task_id: str) -> Iterator[Result]:
+        """The accepted results of a task by revision, with the state of their commitments."""
+        row_id, _ = self._task(task_id, with_payload=False)
+        return self._results(row_id, task_id)
+
+    def _results(self, row_id: int, task_id: str) -> Iterator[Result]:
+        after = 0
+        while page := self._store.read(reading.results(row_id, task_id, after)):
+            yield from page
+            after = page[-1].revision
+
+    def refused(self, task_id: str) -> Iterator[RefusedResult]:
+        """Late results that were refused and kept aside (`keep_refused`), oldest first."""
+        row_id, _ = self._task(task_id, with_payload=False)
+        return self._refused(row_id, task_id)
+
+    def _refused(self, row_id: int, task_id: str) -> Iterator[RefusedResult]:
+        after = 0
+        while True:
+            page, after = self._store.read(reading.refused(row_id, task_id, after))
+            yield from page
+            if not after:
+                return
+
+    def receipt(self, key: str, *, actor: str | None = None) -> Receipt:
+        """The receipt of the command that had this key. Raises NotFound or ReceiptErased.
+
+        The key is the caller's (of `actor`, or of this handle's own); for a lease command
+        without one it is the SHA-256 of its bytes in hex.
+        """
+        fields.key(key, "key")
+        self._may_read()
+        lookup = lookup_of(self.caller.scope, actor or self.caller.actor, key)
+        stored = self._store.read(reading.receipt(lookup))
+        if stored is None and len(key) == 64 and set(key) <= set("0123456789abcdef"):
+            steps = reading.receipt_of_request(self.caller.scope, bytes.fromhex(key))
+            stored = self._store.read(steps)
+        if stored is None:
+            raise error_for(_not_found(f"there is no receipt under the key {key}"))
+        return opened(stored)
+
+    def queue(self, queue: str) -> QueueSettings:
+        """The settings of a queue. Raises NotFound."""
+        fields.name(queue, "queue")
+        for row in self.queue_rows():
+            if row.queue == queue:
+                return row.settings
+        raise error_for(_not_found(f"scope {self.caller.scope} has no queue {queue}"))
+
+    def queue_rows(self) -> list[QueueRow]:
+        """All queues of the scope, by name."""
+        self._may_read()
+        rows = self._store.read(_rows("queues_of_scope", scope=self.caller.scope))
+        return [queue_row(row) for row in rows]
+
+    def scope(self) -> Scope:
+        """The scope of this handle: policy version, revocation, retention."""
+        rows = self._store.read(_rows("scopes", names=[self.caller.scope]))
+        if not rows:
+            return Scope(self.caller.scope)
+        name, policy_version, revoked, retain_seconds = rows[0]
+        return Scope(name, policy_version, bool(revoked), retain_seconds)
+
+    def stats(self) -> dict[str, Any]:
+        """Tasks by queue and state, and what the clock and the store have to say."""
+        self._may_read()
+        now = self.now()
+        return {
+            "scope": self.caller.scope,
+            "now": now,
+            "queues": self._store.read(reading.counts(self.caller.scope, now)),
+            "clock_jumps": list(self._writer.transactor.time.jumps),
+        }
+
+    def now(self) -> int:
+        """The store's time (microseconds UTC): never before what it has committed."""
+        ((_, *numbers),) = self._store.read(_rows("store"))
+        return max(int(numbers[-1]), self.clock.wall())
+
+    def changed(self) -> int:
+        """A number that changes when another process has committed: cheap to poll."""
+        return self._store.changed()
+
+    def _may_read(self) -> None:
+        """A revoked scope shows nothing but to the operator and the auditor."""
+        if self.caller.kind not in ("operator", "auditor") and self.scope().revoked:
+            raise error_for(refuse(("scope_revoked",), Command()).outcome)
+
+
+def _rows(name: str, **values: Any) -> Any:
+    return (yield one(name, **values))
+
+
+def _not_found(message: str) -> Outcome:
+    return Outcome("failed", ("not_found",), message)
+
+
+def opened(stored: Stored) -> Receipt:
+    """The receipt, or ReceiptErased where its opening is gone."""
+    receipt = stored.receipt()
+    if receipt is None:
+        raise error_for(Outcome("failed", ("receipt_erased",), "the receipt has been erased"))
+    return receipt
+
+
+def caller_of(scope: str, actor: str, kind: Kind) -> Caller:
+    """A caller, checked."""
+    fields.name(scope, "scope")
+    fields.name(actor, "actor")
+    fields.one_of(*KINDS)(kind, "kind")
+    return Caller(scope, kind, actor)
+
+
+def open_handle(
+    url: str,
+    *,
+    scope: str = "default",
+    actor: str = "local",
+    kind: Kind = "operator",
+    create: bool = False,
+    allow_filesystem: str | None = None,
+    wait_seconds: float = WAIT_SECONDS,
+    clock: Clock | None = None,
+    draw: Draw | None = None,
+) -> Handle:
+    """Open a store: a path, or `:memory:`. A missing file is created only with `create`.
+
+    `wait_seconds` bounds how long a call waits for its turn. `allow_filesystem` names a network
+    or user-space file system type that is to be allowed although SQLite is not safe there.
+    `clock` and `draw` are for tests. Raises Unavailable, SchemaMismatch, InvalidRequest.
+    """
+    if "://" in url:
+        raise InvalidRequest(f"{url.split(':', 1)[0]}:// is not a kind of store known here")
+    caller = caller_of(scope, actor, kind)
+    clock = clock or SystemClock()
+    store = open_store(url, create=create, now=clock.wall(), allow_filesystem=allow_filesystem)
+    return Handle(store, caller, clock, draw or SystemDraw(), wait_seconds)

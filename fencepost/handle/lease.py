@@ -1,0 +1,112 @@
+"""A lease in a worker's hand: submit, complete, fail, renew, release."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from fencepost.commands import (
+    NOTHING,
+    Complete,
+    Fail,
+    Followup,
+    LeaseCommand,
+    Release,
+    Renew,
+    Submit,
+)
+from fencepost.fields import MAX_REASON_BYTES
+from fencepost.model import Grant, Receipt
+
+if TYPE_CHECKING:
+    from fencepost.handle.verbs import Verbs
+
+
+class Lease:
+    """The right to one task, `[granted_at, lease_expires_at)` by the store's clock.
+
+    Every method may be called again with the same arguments: a command whose answer was lost
+    is recognised by its bytes and answered with the same receipt. When the lease is lost they
+    raise a subclass of LeaseLost: stop working, nothing more can be recorded.
+    """
+
+    def __init__(self, verbs: Verbs, grant: Grant) -> None:
+        self._verbs = verbs
+        self.grant = grant
+        self.task_id = grant.task_id
+        self.queue = grant.queue
+        self.key = grant.key
+        self.worker_id = grant.worker_id
+        self.fence = grant.fence
+        self.revision = grant.revision
+        self.attempt = grant.attempt
+        self.lease_expires_at = grant.lease_expires_at
+
+    def __repr__(self) -> str:
+        return f"Lease(task_id={self.task_id!r}, fence={self.fence}, worker={self.worker_id!r})"
+
+    @property
+    def payload(self) -> Any:
+        """The task's payload; None too where it has been erased."""
+        return None if self.grant.payload is None else json.loads(self.grant.payload)
+
+    def _binding(self) -> dict[str, Any]:
+        return {"task_id": self.task_id, "worker_id": self.worker_id, "fence": self.fence}
+
+    def _send(self, command: LeaseCommand, key: str | None) -> Receipt:
+        return self._verbs.receipt_of(command, key)
+
+    def submit(
+        self, result: Any, *, expected_revision: int | None = None, key: str | None = None
+    ) -> Receipt:
+        """Hand in a result and keep the lease. DuplicateResult if this round has it already."""
+        command = Submit(**self._binding(), result=result, expected_revision=expected_revision)
+        return self._send(command, key)
+
+    def complete(
+        self,
+        result: Any = NOTHING,
+        *,
+        expected_revision: int | None = None,
+        followups: Iterable[Followup | dict[str, Any]] = (),
+        key: str | None = None,
+    ) -> Receipt:
+        """End the task, with a result or none, and enqueue its follow-ups in one transaction."""
+        command = Complete(
+            **self._binding(), result=result, expected_revision=expected_revision,
+            followups=tuple(followups),  # type: ignore[arg-type]  # checked by the command
+        )  # fmt: skip
+        return self._send(command, key)
+
+    def fail(
+        self, reason: str | None = None, *, then: str = "retry",
+        retry_seconds: int | None = None, key: str | None = None,
+    ) -> Receipt:  # fmt: skip
+        """Report a failure: `retry` (after the queue's back-off, or `retry_seconds`),
+        `give_up` or `block`. The reason is cut to what is kept, so that it never stands in
+        the way of ending the attempt."""
+        command = Fail(
+            **self._binding(), then=then,  # type: ignore[arg-type]  # checked by the command
+            reason=None if reason is None else tidy_reason(reason), retry_seconds=retry_seconds,
+        )  # fmt: skip
+        return self._send(command, key)
+
+    def release(self, *, key: str | None = None) -> Receipt:
+        """Give the task back unworked; the attempt is not counted."""
+        return self._send(Release(**self._binding()), key)
+
+    def renew(self, lease_seconds: int | None = None) -> int:
+        """Extend the lease; returns its new end (microseconds UTC). Keeps the fence."""
+        command = Renew(**self._binding(), lease_seconds=lease_seconds)
+        outcome = self._verbs.outcome_of(command, None)
+        self.lease_expires_at = int(outcome.facts["lease_expires_at"])
+        return self.lease_expires_at
+
+
+def tidy_reason(text: str) -> str:
+    """The text as it can be kept: lone surrogates replaced, cut to 4,096 bytes of UTF-8."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= MAX_REASON_BYTES:
+        return raw.decode()
+    return raw[: MAX_REASON_BYTES - 3].decode("utf-8", "ignore") + "…"

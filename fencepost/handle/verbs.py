@@ -1,0 +1,185 @@
+"""The verbs as methods: each makes one command, sends it, and raises what refused it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from fencepost.clock import SystemClock
+from fencepost.commands import (
+    NOTHING,
+    Cancel,
+    Claim,
+    ClockReset,
+    Command,
+    Enqueue,
+    Erase,
+    NewTask,
+    Purge,
+    QueueSet,
+    Request,
+    Requeue,
+    Resolve,
+    Review,
+    Revoke,
+    SetPolicy,
+    Sweep,
+)
+from fencepost.handle.lease import Lease
+from fencepost.issues import OutcomeUnknown, error_for
+from fencepost.model import Grant, Outcome, Receipt
+
+
+class Verbs(ABC):
+    """What can be asked of a store, on a handle of its own or inside a caller's transaction.
+
+    A refusal raises a subclass of Refused; `execute` alone gives refusals as values. Commands
+    without a lease get a random key unless one is given; a claim gets one only when asked. A
+    lease command needs none: its own bytes are its key.
+    """
+
+    @abstractmethod
+    def execute(self, commands: Sequence[Command | Request]) -> list[Outcome]:
+        """Send commands as one batch; one outcome each, refusals as values."""
+
+    def outcome_of(self, command: Command, key: str | None) -> Outcome:
+        """The outcome of one command. Raises Refused, Unavailable, OutcomeUnknown, GuardTripped."""
+        (outcome,) = self.execute([request_of(command, key)])
+        if outcome.issues:
+            error = error_for(outcome)
+            if isinstance(error, OutcomeUnknown):
+                error.key = outcome.facts.get("key")
+            raise error
+        return outcome
+
+    def receipt_of(self, command: Command, key: str | None) -> Receipt:
+        """The receipt of one command that always leaves one."""
+        receipt = self.outcome_of(command, key).receipt
+        assert receipt is not None, f"{command.verb} left no receipt"
+        return receipt
+
+    # -- tasks
+
+    def enqueue(
+        self,
+        queue: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        priority: int | None = None,
+        due_at: str | datetime | None = None,
+        max_attempts: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """Put one task on a queue; `receipt.task_id` is its id.
+
+        `key` names the task once per queue: the same payload gives the task that is there,
+        another raises KeyConflict.
+        """
+        new = NewTask(payload, key, priority, due_at, max_attempts)
+        return self.receipt_of(Enqueue(queue, (new,)), idempotency_key)
+
+    def claim(
+        self,
+        queues: str | Iterable[str] | None = None,
+        *,
+        worker_id: str,
+        task_id: str | None = None,
+        limit: int = 1,
+        lease_seconds: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> list[Lease]:
+        """Take up to `limit` tasks, of higher priority and then older first; maybe none.
+
+        With a key, a claim whose answer was lost is replayed with those leases that still live.
+        """
+        names = (queues,) if isinstance(queues, str) else queues
+        command = Claim(
+            worker_id, None if names is None else tuple(names), task_id, limit, lease_seconds
+        )
+        grants = self.outcome_of(command, idempotency_key).grants
+        return [Lease(self, grant) for grant in grants]
+
+    def lease(self, task_id: str, *, worker_id: str, fence: int) -> Lease:
+        """The lease that was claimed elsewhere, by what it binds. Nothing is asked of the store."""
+        grant = Grant(task_id, "", None, worker_id, fence, 0, 0, 0, 0, 0, 0, 0, None)
+        return Lease(self, grant)
+
+    def cancel(
+        self, task_id: str, *, fence: int | None = None, reason: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Receipt:  # fmt: skip
+        """End a task that has not ended. Its worker, if any, learns it at the next renew."""
+        return self.receipt_of(Cancel(task_id, fence, reason), idempotency_key)
+
+    def requeue(
+        self, task_id: str, *, fence: int | None = None, reason: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Receipt:  # fmt: skip
+        """A new round of an ended task."""
+        return self.receipt_of(Requeue(task_id, fence, reason), idempotency_key)
+
+    def resolve(
+        self, task_id: str, to: str, *, evidence: Any = NOTHING, fence: int | None = None,
+        reason: str | None = None, idempotency_key: str | None = None,
+    ) -> Receipt:  # fmt: skip
+        """Settle a blocked task: `done` with evidence, `retry` or `give_up`."""
+        command = Resolve(task_id, fence, reason, to, evidence)  # type: ignore[arg-type]
+        return self.receipt_of(command, idempotency_key)
+
+    def review(
+        self, task_id: str, revision: int, verdict: str, *, requeue: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Receipt:  # fmt: skip
+        """A human's word on one revision: `accepted` or `rejected`. The handle must be a human's."""
+        command = Review(task_id, revision, verdict, requeue)  # type: ignore[arg-type]
+        return self.receipt_of(command, idempotency_key)
+
+    # -- care of the store
+
+    def sweep(self, queue: str | None = None, *, limit: int = 100) -> Receipt:
+        """Settle lapsed leases. Claims do it on their way; nothing depends on this."""
+        return self.receipt_of(Sweep(queue, limit), None)
+
+    def erase(self, task_id: str, *, reason: str | None = None) -> Receipt:
+        """Remove content, keys and openings of a task and its obligations; a tombstone stays."""
+        while True:
+            outcome = self.outcome_of(Erase(task_id, None, reason), None)
+            if not outcome.facts.get("remaining"):
+                assert outcome.receipt is not None
+                return outcome.receipt
+
+    def purge(self, queue: str | None = None, *, limit: int = 100) -> Receipt:
+        """Remove ended tasks whose retention is over."""
+        return self.receipt_of(Purge(queue, limit), None)
+
+    def queue_set(self, queue: str, **settings: Any) -> Receipt:
+        """Change settings of a queue (docs/settings.md)."""
+        return self.receipt_of(QueueSet(queue, settings), None)
+
+    def set_policy(
+        self, policy_version: int | None = None, *, retain_seconds: int | None = None
+    ) -> Receipt:
+        """Raise the scope's policy version, or set how long its ended tasks are kept."""
+        return self.receipt_of(SetPolicy(policy_version, retain_seconds), None)
+
+    def revoke(self, *, revoked: bool = True) -> Receipt:
+        """Revoke the scope, or lift the revocation."""
+        return self.receipt_of(Revoke(revoked), None)
+
+    def clock_reset(self) -> Receipt:
+        """Lower the store's time to the wall clock. Every lease of the store ends."""
+        return self.receipt_of(ClockReset(), None)
+
+
+def request_of(command: Command | Request, key: str | None = None) -> Request:
+    """The command as it is sent, with a random key where one is due and none was given."""
+    if isinstance(command, Request):
+        return command
+    if key is None and not command.leased and command.verb != "claim":
+        # time-ordered, so that the index of keys grows at its end
+        key = f"{SystemClock().wall():015x}-{uuid4().hex}"
+    return Request.of(command, key)

@@ -1,0 +1,242 @@
+"""Loads what the machine judges with, after the locks are held, in the one order of locks:
+writer and scope rows, keys, tasks. Receipts are read by statements of their own after that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from heapq import heapify
+from typing import Any
+
+from fencepost.machine.batch import Draw, Loaded, QueueRow, Stored
+from fencepost.machine.needs import Needs, Sent, needs
+from fencepost.machine.retention import ERASED_AT_ONCE, retention
+from fencepost.machine.tasks import task_lookup
+from fencepost.model import QueueSettings, Scope, StoreState, TaskRow
+from fencepost.storage.steps import Steps, one
+
+TimeOf = Callable[[StoreState], tuple[int, int]]
+SWEPT_BY_A_CLAIM = 100
+
+
+def load(
+    sent: Sequence[Sent], time_of: TimeOf, draw: Draw, bury: Callable[[str], bytes], read_only: bool
+) -> Steps[Loaded]:
+    """All rows that these commands need.
+
+    `time_of(store)` tells (the store's time, the wall clock) and is asked once its row is held; `bury` gives the lookup of an erased key.
+    """
+    wanted = needs(sent)
+    ((writer_id, *numbers),) = yield one("store")
+    store = StoreState(writer_id, *numbers)
+    now, wall = time_of(store)
+    loaded = Loaded(now, store, draw, read_only, wall)
+    yield from _scopes_and_queues(loaded, wanted)
+    yield from _receipts(loaded, wanted, bury)
+    yield from _tasks(loaded, wanted)
+    yield from _destinations(loaded)
+    yield from _of_tasks(loaded, wanted)
+    for (scope, queue), limit in wanted.claims.items():
+        yield from _pool(loaded, scope, queue, limit + len(wanted.tasks))
+    for (scope, queue), limit in wanted.sweeps.items():
+        yield from _lapsed(loaded, scope, queue, limit + len(wanted.tasks))
+    for (scope, queue), limit in wanted.purges.items():
+        yield from _purgeable(loaded, scope, queue, limit)
+    return loaded
+
+
+def _scopes_and_queues(loaded: Loaded, wanted: Needs) -> Steps[None]:
+    rows = yield one("scopes", names=sorted(wanted.scopes))
+    for scope, policy_version, revoked, retain_seconds in rows:
+        loaded.scopes[scope] = Scope(scope, policy_version, bool(revoked), retain_seconds)
+    if wanted.queues:
+        rows = yield one("queues_by_name", names=sorted(wanted.queues))
+        _add_queues(loaded, rows)
+    ((loaded.last_queue,),) = yield one("last_queue")
+
+
+def _add_queues(loaded: Loaded, rows: Sequence[tuple[Any, ...]]) -> None:
+    for row in rows:
+        queue = queue_row(row)
+        loaded.queues.setdefault((queue.scope, queue.queue), queue)
+
+
+def queue_row(row: tuple[Any, ...]) -> QueueRow:
+    """A queue out of its columns. Settings of a newer minor version are left alone."""
+    row_id, scope, queue, settings, is_destination = row
+    values = json.loads(settings)
+    values["destinations"] = tuple(values.get("destinations", ()))
+    return QueueRow(row_id, scope, queue, QueueSettings(**values), bool(is_destination))
+
+
+def _receipts(loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes]) -> Steps[None]:
+    if wanted.lookups:
+        rows = yield one("receipts_by_key", keys=sorted(wanted.lookups))
+        for key, *stored in rows:
+            loaded.receipts[key] = Stored(*stored)
+    lookups = wanted.lookups | {task_lookup(*key) for key in wanted.keys}
+    if lookups and (yield one("any_tombstone")):
+        for lookup in sorted(lookups):
+            if (yield one("tombstone", lookup=bury(lookup))):
+                loaded.tombstones.add(lookup)
+
+
+def _tasks(loaded: Loaded, wanted: Needs) -> Steps[None]:
+    ids = {task_id for _, task_id in wanted.tasks}
+    for stored in loaded.receipts.values():
+        ids.update(_claimed(stored))
+    if ids:
+        rows = yield one("tasks_by_id", ids=sorted(ids))
+        yield from _add_tasks(loaded, rows)
+    if wanted.keys:
+        keys = sorted(
+            (loaded.queues[scope, queue].id, key)
+            for scope, queue, key in wanted.keys
+            if (scope, queue) in loaded.queues
+        )
+        rows = yield one("tasks_by_key", keys=keys)
+        found = yield from _add_tasks(loaded, rows)
+        for task in found:
+            loaded.keyed[task.scope, task.queue, task.key or ""] = task.task_id
+        salts = yield one("salts", ids=[task.id for task in found])
+        loaded.salts.update(salts)
+
+
+def _claimed(stored: Stored) -> list[str]:
+    """The tasks of a stored claim, whose leases its replay shows if they still live."""
+    if stored.body is None or b'"verb":"claim"' not in stored.body:
+        return []
+    return [item["task_id"] for item in json.loads(stored.body)["tasks"]]
+
+
+def _add_tasks(loaded: Loaded, rows: Sequence[tuple[Any, ...]]) -> Steps[list[TaskRow]]:
+    """Rows of tasks; one that is here already stays as the batch has it."""
+    queues = {queue.id: queue for queue in loaded.queues.values()}
+    unknown = sorted({row[2] for row in rows} - set(queues))
+    if unknown:
+        found = yield one("queues_by_id", ids=unknown)
+        _add_queues(loaded, found)
+        queues = {queue.id: queue for queue in loaded.queues.values()}
+    tasks = []
+    for row in rows:
+        task = loaded.tasks.get(row[1])
+        if task is None:
+            task = loaded.tasks[row[1]] = task_row(row, queues[row[2]])
+        tasks.append(task)
+    return tasks
+
+
+def _destinations(loaded: Loaded) -> Steps[None]:
+    """The queues on which the loaded tasks' results bring about obligations."""
+    unknown = {
+        (queue.scope, name)
+        for queue in loaded.queues.values()
+        for name in queue.settings.destinations
+        if (queue.scope, name) not in loaded.queues
+    }
+    if unknown:
+        rows = yield one("queues_by_name", names=sorted(unknown))
+        _add_queues(loaded, rows)
+
+
+def task_row(row: tuple[Any, ...], queue: QueueRow) -> TaskRow:
+    """A task out of its columns."""
+    return TaskRow(row[0], row[1], queue.scope, queue.queue, *row[3:])
+
+
+def request_id(sha256: bytes) -> int:
+    """The first 8 bytes of a digest as a signed number, which an index holds cheaply."""
+    return int.from_bytes(sha256[:8], "big", signed=True)
+
+
+def _of_tasks(loaded: Loaded, wanted: Needs) -> Steps[None]:
+    """What is read by the row ids of loaded tasks."""
+    tasks = loaded.tasks
+    requests = [
+        (tasks[task_id].id, request_id(sha256))
+        for task_id, sha256 in wanted.digests
+        if task_id in tasks
+    ]
+    if requests:
+        rows = yield one("receipts_by_request", requests=requests)
+        for task, *columns in rows:
+            stored = Stored(*columns)
+            if stored.request_sha256 is not None:
+                loaded.digests.setdefault((task, stored.request_sha256), stored)
+    for task_id, sha256 in wanted.results:
+        task = tasks.get(task_id)
+        if task is not None and task.revision:
+            place = {"task": task.id, "round": task.round, "sha256": sha256}
+            for (number,) in (yield one("result_entry", **place)):
+                loaded.results[task.id, task.round, sha256] = number
+    for task_id, revision in wanted.revisions:
+        if task_id in tasks:
+            row = tasks[task_id].id
+            for (commitment,) in (yield one("commitment", task=row, revision=revision)):
+                loaded.commitments[row, revision] = commitment
+    for task_id in wanted.children:
+        if task_id in tasks:
+            parent = tasks[task_id].id
+            rows = yield one("obligations_of", task=parent, limit=ERASED_AT_ONCE + 1)
+            ids = [child for (child,) in rows]
+            rows = yield one("tasks_by_id", ids=ids)
+            yield from _add_tasks(loaded, rows)
+            loaded.children[parent] = ids
+
+
+def _pool(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None]:
+    """Candidates for claims: a superset, which the machine judges and orders."""
+    row = loaded.queues.get((scope, queue))
+    pool: list[tuple[int, int, str]] = []
+    loaded.pool[scope, queue] = pool
+    if row is None:
+        return
+    if not loaded.read_only:
+        yield one("promote_due", queue_id=row.id, now=loaded.now)
+    ready = yield one("ready_tasks", queue_id=row.id, limit=limit)
+    ended = yield one(
+        "lapsed_tasks", queue_id=row.id, now=loaded.now, limit=limit + SWEPT_BY_A_CLAIM
+    )
+    found = yield from _add_tasks(loaded, [*ready, *ended])
+    pool.extend((-task.priority, task.id, task.task_id) for task in found)
+    heapify(pool)
+
+
+def _queue_ids(loaded: Loaded, scope: str, queue: str) -> Steps[list[int]]:
+    if queue:
+        rows = yield one("queues_by_name", names=[(scope, queue)])
+    else:
+        rows = yield one("queues_of_scope", scope=scope)
+    _add_queues(loaded, rows)
+    return [row[0] for row in rows]
+
+
+def _lapsed(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None]:
+    ids: list[str] = []
+    for queue_id in (yield from _queue_ids(loaded, scope, queue)):
+        if len(ids) < limit:
+            rows = yield one("lapsed_tasks", queue_id=queue_id, now=loaded.now, limit=limit)
+            yield from _add_tasks(loaded, rows)
+            ids += [row[1] for row in rows]
+    loaded.lapsed[scope, queue] = ids
+
+
+def _purgeable(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None]:
+    """Ended tasks older than their queue's retention, or the scope's where it has none."""
+    kept = loaded.scopes.get(scope) or Scope(scope)
+    for queue_id in (yield from _queue_ids(loaded, scope, queue)):
+        row = next(q for q in loaded.queues.values() if q.id == queue_id)
+        age = retention(row.settings, kept)
+        if age is None:
+            continue
+        before = loaded.now - age
+        rows = yield one("ended_tasks", queue_id=queue_id, before=before, limit=limit)
+        yield from _add_tasks(loaded, rows)
+        loaded.purgeable += [row[1] for row in rows]
+
+
+
+def payloads(task_ids: Sequence[str]) -> Steps[list[tuple[str, bytes]]]:
+    """(task id, payload) of those that still have one."""
+    rows: list[tuple[str, bytes]] = yield one("payloads", ids=list(task_ids))
+    return rows

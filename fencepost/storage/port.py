@@ -1,0 +1,87 @@
+"""What a back end must be able to do. The engine and the handle know a store by this alone.
+
+A store knows rows and transactions and no rule. It may rely on one writer at a time having
+begun; it must not rely on being asked in any order beyond begin → load → save → commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from fencepost.machine.batch import Changes, Draw, Loaded
+from fencepost.machine.needs import Sent
+from fencepost.storage.loading import TimeOf
+from fencepost.storage.steps import Steps
+
+T = TypeVar("T")
+
+
+class Transaction(Protocol):
+    """One transaction at a time: begin → load → save → commit, or rollback."""
+
+    read_only: bool
+
+    def begin(self) -> None:
+        """Begin, holding the writer's lock (a read-only store begins a reading one)."""
+
+    def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Loaded:
+        """The rows that these commands are judged with, read under the locks."""
+
+    def save(self, changes: Changes, loaded: Loaded) -> None:
+        """Write them, guarded. GuardTripped if a guard refuses; the caller then rolls back."""
+
+    def payloads(self, task_ids: Sequence[str]) -> dict[str, bytes]:
+        """Payload by task id, as the transaction sees them; erased ones are left out."""
+
+    def commit(self) -> None:
+        """Make it durable. OutcomeUnknown if it failed: it may be there or not."""
+
+    def rollback(self) -> None:
+        """Undo. Never raises; where nothing has begun it does nothing."""
+
+
+class Store(Protocol):
+    """One store, opened. Methods raise Unavailable when it cannot be used."""
+
+    read_only: bool
+
+    def turn(self) -> AbstractContextManager[Any]:
+        """The right to write. Everything from `begin` to `commit`, and `tidy`, is inside it."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """The store's own connection for writing, for the thread that has the turn."""
+
+    def borrow(self, connection: Any) -> Transaction:
+        """The same on an application's own connection. InvalidRequest if it cannot be."""
+
+    def read(self, steps: Steps[T]) -> T:
+        """Run reading steps on a snapshot of what is committed, without waiting for a turn."""
+
+    def reading(self) -> AbstractContextManager[Any]:
+        """All `read`s inside see one snapshot."""
+
+    def seal(self, now: int, limit: int) -> int:
+        """Put up to `limit` committed entries into the tree, inside an own transaction, and
+        write the checkpoint. Returns how many were left unsealed."""
+
+    def tidy(self, *, erased: bool) -> None:
+        """What has to be done inside a turn after a commit: checkpoints of the log. After an
+        erasure no erased byte may be left in any file of the store."""
+
+    def reopen(self) -> None:
+        """After OutcomeUnknown: new connections, and what was written made durable."""
+
+    def changed(self) -> int:
+        """A number that changes when another process has committed."""
+
+    def backup(self, target: Path) -> Iterator[tuple[int, int]]:
+        """Copy to a file that does not exist, yielding (done, all) pages."""
+
+    def about(self) -> dict[str, Any]:
+        """What `doctor` tells of the store."""
+
+    def close(self) -> None:
+        """Give everything back. A second call does nothing."""

@@ -1,0 +1,113 @@
+"""What people ask: tasks, results, receipts, entries, counts. Pages by cursor, never by offset."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fencepost.machine.batch import Stored
+from fencepost.model import RefusedResult, Result, Task
+from fencepost.storage.loading import request_id
+from fencepost.storage.steps import Steps, one
+
+PAGE = 200
+
+
+def task(scope: str, task_id: str, *, with_payload: bool = True) -> Steps[tuple[int, Task] | None]:
+    """(row id, task) or None where the scope has no such task."""
+    rows = yield one("task", scope=scope, task_id=task_id)
+    if not rows:
+        return None
+    payload = None
+    if with_payload:
+        found = yield one("payload", task=rows[0][-1])
+        payload = json.loads(found[0][0]) if found else None
+    return rows[0][-1], _task(rows[0], payload)
+
+
+def _task(row: tuple[Any, ...], payload: Any = None) -> Task:
+    *columns, reason, erased, _ = row
+    text = None if reason is None else json.loads(reason)
+    return Task(*(*columns, text, bool(erased), payload))
+
+
+def task_id_of_key(scope: str, queue: str, key: str) -> Steps[str | None]:
+    rows = yield one("task_by_key", scope=scope, queue=queue, key=key)
+    return rows[0][0] if rows else None
+
+
+def tasks(
+    scope: str, queue: str | None, state: str | None, after: int, limit: int = PAGE
+) -> Steps[tuple[list[Task], int]]:
+    """One page of tasks in the order of their enqueueing, and the cursor after it (0: the end)."""
+    rows = yield one(
+        "list_tasks", scope=scope, queue=queue, state=state, after=after, limit=limit
+    )
+    return [_task(row) for row in rows], rows[-1][-1] if len(rows) == limit else 0
+
+
+def results(row_id: int, task_id: str, after: int, limit: int = PAGE) -> Steps[list[Result]]:
+    """One page of a task's results, by revision."""
+    rows = yield one("results", task=row_id, after=after, limit=limit)
+    return [
+        Result(
+            task_id, revision, round_, "" if sha256 is None else sha256.hex(), body is not None,
+            None if body is None else json.loads(body), commitment, entry,
+        )
+        for revision, round_, sha256, commitment, entry, body in rows
+    ]  # fmt: skip
+
+
+def refused(row_id: int, task_id: str, after: int, limit: int = PAGE) -> Steps[
+    tuple[list[RefusedResult], int]
+]:
+    """One page of what was kept aside for a task, and the cursor after it (0: the end)."""
+    rows = yield one("refused", task=row_id, after=after, limit=limit)
+    found = [
+        RefusedResult(
+            task_id, worker_id, fence, at, tuple(issues.split(",")), sha256.hex(), json.loads(body)
+        )
+        for worker_id, fence, at, issues, sha256, body, _ in rows
+    ]
+    return found, rows[-1][-1] if len(rows) == limit else 0
+
+
+def receipt(lookup: str) -> Steps[Stored | None]:
+    rows = yield one("receipt", key=lookup)
+    return Stored(*rows[0]) if rows else None
+
+
+def receipt_of_request(scope: str, sha256: bytes) -> Steps[Stored | None]:
+    """The receipt of a command that had no key, by the digest of its bytes."""
+    rows = yield one("receipts_by_digest", scope=scope, request_id=request_id(sha256))
+    found = [Stored(*row) for row in rows]
+    return next((stored for stored in found if stored.request_sha256 == sha256), None)
+
+
+def entry(number: int) -> Steps[Stored | None]:
+    rows = yield one("entry", number=number)
+    return Stored(*rows[0]) if rows else None
+
+
+def entries(after: int, limit: int = PAGE) -> Steps[list[Stored]]:
+    """One page of the journal, by number."""
+    rows = yield one("entries", after=after, limit=limit)
+    return [Stored(*row) for row in rows]
+
+
+def entries_of_task(row_id: int) -> Steps[list[tuple[int, bytes | None]]]:
+    rows = yield one("entries_of_task", task=row_id)
+    return [(number, body) for number, body in rows]
+
+
+def counts(scope: str, now: int) -> Steps[list[dict[str, Any]]]:
+    """Tasks by queue and state; `waiting` of them are not yet due, `lapsed` leases have ended."""
+    rows = yield one("counts", scope=scope, now=now)
+    return [
+        {
+            "queue": queue, "state": state, "tasks": number, "waiting": waiting or 0,
+            "next_due_at": due_at, "lapsed": lapsed or 0,
+        }
+        for queue, state, number, waiting, due_at, lapsed in rows
+        if state is not None
+    ]  # fmt: skip

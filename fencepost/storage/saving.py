@@ -1,0 +1,171 @@
+"""Writes what the machine decided, guarded: the second lock on the door.
+
+Every guard compares with what the caller presented, or with what was loaded where he presents
+nothing. A guard that trips although the rules said yes is a bug: it raises GuardTripped and
+the transaction is undone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fencepost.issues import GuardTripped
+from fencepost.machine.batch import Changes, Loaded, NewEntry
+from fencepost.machine.tasks import task_lookup
+from fencepost.model import TaskRow
+from fencepost.storage.loading import request_id
+from fencepost.storage.steps import Steps, many, one
+
+KEY_HORIZON = 31 * 86_400 * 1_000_000
+"""Microseconds that the keys of a purged task stay refused. Keys of an erased one: for ever."""
+
+Bury = Callable[[str], bytes]
+
+
+def save(changes: Changes, loaded: Loaded, bury: Bury) -> Steps[None]:
+    """All changes of a batch, inside the transaction that loaded its rows."""
+    if changes.end_leases:
+        yield one("end_leases", now=loaded.wall)
+    yield from _places(changes)
+    yield from _tasks(changes, loaded)
+    yield from _results(changes)
+    if changes.entries:
+        yield many("insert_entry", [entry_columns(entry) for entry in changes.entries])
+    if changes.kept:
+        yield from _kept(changes, loaded)
+    for task in changes.erased:
+        yield from _erase(task, bury)
+    if changes.purged:
+        yield from _purge(changes.purged, loaded, bury)
+    yield from _store(changes, loaded)
+
+
+def _places(changes: Changes) -> Steps[None]:
+    if changes.scopes:
+        yield many("write_scope", [
+            (s.scope, s.policy_version, int(s.revoked), s.retain_seconds)
+            for s in changes.scopes.values()
+        ])  # fmt: skip
+    if changes.queues:
+        yield many("write_queue", [
+            (q.id, q.scope, q.queue, json.dumps(q.settings.to_json()), int(q.is_destination))
+            for q in changes.queues.values()
+        ])  # fmt: skip
+
+
+def _parked(task: TaskRow, now: int) -> int:
+    return int(task.state == "ready" and task.due_at > now)
+
+
+def _tasks(changes: Changes, loaded: Loaded) -> Steps[None]:
+    now = loaded.now
+    if changes.inserted:
+        ids = {place: queue.id for place, queue in loaded.queues.items()}
+        yield many("insert_task", [
+            (
+                t.id, t.task_id, ids[t.scope, t.queue], t.key, t.state, _parked(t, now),
+                t.priority, t.due_at, t.attempt, t.max_attempts, t.round, t.revision, t.fence,
+                t.epoch, t.policy_version, t.worker_id, t.granted_at, t.lease_expires_at,
+                t.created_at, t.changed_at, t.content, t.created_entry, t.entry, t.parent,
+                t.reason, t.erased,
+            )
+            for t in changes.inserted.values()
+        ])  # fmt: skip
+        yield many("insert_payload", changes.payloads)
+    if changes.updated:
+        rows = [update_columns(t, now) for t in changes.updated.values()]
+        yield from _guarded("update_task", rows)
+
+
+def update_columns(t: TaskRow, now: int) -> tuple[Any, ...]:
+    """What is written of a changed task, and the guard: the presented fence and revision."""
+    assert t.guard is not None
+    return (
+        t.state, _parked(t, now), t.due_at, t.attempt, t.round, t.revision, t.fence, t.epoch,
+        t.policy_version, t.worker_id, t.granted_at, t.lease_expires_at, t.changed_at, t.entry,
+        t.reason, t.erased, t.id, *t.guard,
+    )  # fmt: skip
+
+
+def _guarded(name: str, rows: list[tuple[Any, ...]]) -> Steps[None]:
+    changed = yield many(name, rows)
+    if changed != len(rows):
+        raise GuardTripped(
+            f"{name}: {len(rows)} rows were to change and {changed} passed the guard; "
+            "the transaction is undone. This is a bug, please report it"
+        )
+
+
+def _results(changes: Changes) -> Steps[None]:
+    if changes.results:
+        yield many("insert_result", [
+            (r.task, r.revision, r.round, r.sha256, r.entry, r.body) for r in changes.results
+        ])  # fmt: skip
+    if changes.reviews:
+        yield from _guarded("close_commitment", list(changes.reviews))
+
+
+def entry_columns(entry: NewEntry) -> tuple[Any, ...]:
+    """An entry beside its opening."""
+    return (
+        entry.number, entry.key, entry.task, request_id(entry.request_sha256), entry.body,
+        entry.salt, entry.request_sha256, entry.result_sha256,
+    )  # fmt: skip
+
+
+def _kept(changes: Changes, loaded: Loaded) -> Steps[None]:
+    places = {task.id: (task.scope, task.queue) for task in loaded.tasks.values()}
+    limits: dict[int, int] = {}
+    rows = []
+    for kept in changes.kept:
+        queue = loaded.queues[places[kept.task]].id
+        limits[queue] = kept.limit
+        rows.append((
+            queue, kept.task, kept.worker_id, kept.fence, kept.at, kept.issues, kept.sha256,
+            kept.body,
+        ))  # fmt: skip
+    yield many("keep_refused", rows)
+    yield many("bound_refused", [(queue, queue, limit) for queue, limit in limits.items()])
+
+
+def _bury_keys(task: TaskRow, bury: Bury, expires_at: int | None) -> Steps[None]:
+    """The keys of a task and of its commands are never given to anything new."""
+    found = yield one("keys_of_task", task=task.id, created_entry=task.created_entry)
+    lookups = [key for _, key in found]
+    if task.key is not None:
+        lookups.append(task_lookup(task.scope, task.queue, task.key))
+    yield many("bury", [(bury(lookup), expires_at) for lookup in lookups])
+    yield many("close_openings", [(task.id, task.created_entry)])
+    yield many("delete_payload", [(task.id,)])
+    yield many("delete_refused", [(task.id,)])
+
+
+def _erase(task: TaskRow, bury: Bury) -> Steps[None]:
+    yield from _bury_keys(task, bury, None)
+    yield many("forget_results", [(task.id,)])
+    yield many("forget_key", [(task.id,)])
+
+
+def _purge(tasks: list[TaskRow], loaded: Loaded, bury: Bury) -> Steps[None]:
+    yield one("unbury", now=loaded.now)
+    for task in tasks:
+        yield from _bury_keys(task, bury, loaded.now + KEY_HORIZON)
+        yield many("drop_bodies", [(task.id,)])
+        yield many("delete_results", [(task.id,)])
+    rows = [(task.id, task.guard[0] if task.guard else task.fence) for task in tasks]
+    yield from _guarded("delete_task", rows)
+
+
+def _store(changes: Changes, loaded: Loaded) -> Steps[None]:
+    store, before = changes.store, loaded.store
+    assert store is not None
+    passed = yield one(
+        "update_store", epoch=store.epoch, floor=store.floor, last_fence=store.last_fence,
+        last_task=store.last_task, last_entry=store.last_entry, mark=store.mark,
+        writer_id=before.writer_id, loaded_epoch=before.epoch, loaded_fence=before.last_fence,
+        loaded_entry=before.last_entry,
+    )  # fmt: skip
+    if len(passed) != 1:
+        raise GuardTripped("update_store: the store's row changed while it was held; a bug")

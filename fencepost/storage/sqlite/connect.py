@@ -1,0 +1,63 @@
+"""Opens connections: the version that SQLite must have, and the settings that are read back.
+
+`synchronous=FULL` on every connection is what an acknowledgement rests on: WAL with NORMAL
+loses acknowledged commits on a power cut. `wal_autocheckpoint=0`, since a checkpoint is done
+inside a turn only (SQLite before 3.51.3 can corrupt a WAL file when a write and a checkpoint
+meet). `secure_delete=ON`, so that erased bytes are overwritten.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from fencepost.issues import Unavailable
+
+OLDEST = (3, 37, 0)
+BUSY_SECONDS = 5.0
+DURABLE = {"synchronous": 2, "wal_autocheckpoint": 0, "secure_delete": 1}
+
+
+def check_version(version: tuple[int, int, int] = sqlite3.sqlite_version_info) -> None:
+    """SQLite 3.37 brought STRICT tables. Raises Unavailable below it."""
+    if version < OLDEST:
+        raise Unavailable(
+            f"SQLite {'.'.join(map(str, version))} is too old; Fencepost needs 3.37 or later "
+            "(use a newer Python, or one that is linked with a newer SQLite)"
+        )
+
+
+def connect(path: Path | str, *, writable: bool) -> sqlite3.Connection:
+    """A connection with every setting made and read back. The path may be `:memory:`."""
+    check_version()
+    if path == ":memory:":
+        target, uri = ":memory:", False
+    else:
+        target, uri = Path(path).absolute().as_uri() + ("?mode=rw" if writable else "?mode=ro"), True
+    connection = sqlite3.connect(
+        target, uri=uri, timeout=BUSY_SECONDS, isolation_level=None,
+        check_same_thread=False, cached_statements=256,
+    )  # fmt: skip
+    try:
+        connection.execute("pragma cache_size = -16384")
+        make_durable(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def make_durable(connection: sqlite3.Connection) -> None:
+    """Set what durability and erasure rest on, and read it back. Raises Unavailable if it is not."""
+    for name, value in DURABLE.items():
+        connection.execute(f"pragma {name} = {value}")
+        ((found,),) = connection.execute(f"pragma {name}").fetchall()
+        if found != value:
+            raise Unavailable(f"SQLite did not take {name}={value} (it says {found})")
+
+
+def use_wal(connection: sqlite3.Connection) -> None:
+    """Write-ahead logging: readers never wait. Kept in the file once it is set."""
+    ((mode,),) = connection.execute("pragma journal_mode = wal").fetchall()
+    if mode not in ("wal", "memory"):
+        raise Unavailable(f"the file cannot use write-ahead logging (journal mode is {mode})")

@@ -1,0 +1,235 @@
+-- Every statement of the SQLite store, one named block a question. The PostgreSQL twin has the
+-- same names in the same order. A list parameter comes in as a JSON array (json_each); CROSS
+-- JOIN … INDEXED BY keeps the lookup a lookup. `?` blocks are written once a row.
+
+-- name: begin
+begin immediate;
+
+-- name: begin_read
+begin;
+
+-- name: commit
+commit;
+
+-- name: rollback
+rollback;
+
+-- name: store
+select writer_id, epoch, floor, last_fence, last_task, last_entry, mark
+from fencepost_store where id = 1;
+
+-- name: store_about
+select product, schema_version, created_at, secret from fencepost_store where id = 1;
+
+-- name: update_store
+-- guard: nobody else has drawn a number or changed the writer since the load
+update fencepost_store
+set epoch = :epoch, floor = :floor, last_fence = :last_fence, last_task = :last_task,
+    last_entry = :last_entry, mark = :mark
+where id = 1 and writer_id = :writer_id and epoch = :loaded_epoch
+    and last_fence = :loaded_fence and last_entry = :loaded_entry
+returning id;
+
+-- name: scopes
+select s.scope, s.policy_version, s.revoked, s.retain_seconds
+from json_each(:names) j cross join fencepost_scope s on s.scope = j.value;
+
+-- name: write_scope
+insert into fencepost_scope (scope, policy_version, revoked, retain_seconds)
+values (?, ?, ?, ?)
+on conflict (scope) do update set policy_version = excluded.policy_version,
+    revoked = excluded.revoked, retain_seconds = excluded.retain_seconds;
+
+-- name: queues_by_name
+select q.id, q.scope, q.queue, q.settings, q.is_destination
+from json_each(:names) j cross join fencepost_queue q
+    on q.scope = json_extract(j.value, '$[0]') and q.queue = json_extract(j.value, '$[1]');
+
+-- name: queues_by_id
+select q.id, q.scope, q.queue, q.settings, q.is_destination
+from json_each(:ids) j cross join fencepost_queue q on q.id = j.value;
+
+-- name: queues_of_scope
+select id, scope, queue, settings, is_destination
+from fencepost_queue where scope = :scope order by queue;
+
+-- name: last_queue
+select coalesce(max(id), 0) from fencepost_queue;
+
+-- name: write_queue
+insert into fencepost_queue (id, scope, queue, settings, is_destination)
+values (?, ?, ?, ?, ?)
+on conflict (id) do update set settings = excluded.settings,
+    is_destination = excluded.is_destination;
+
+-- name: receipts_by_key
+select e.key, e.number, e.body, e.salt, e.request_sha256, e.result_sha256
+from json_each(:keys) j cross join fencepost_entry e indexed by fencepost_entry_key
+    on e.key = j.value and e.key is not null;
+
+-- name: receipts_by_request
+select e.task, e.number, e.body, e.salt, e.request_sha256, e.result_sha256
+from json_each(:requests) j cross join fencepost_entry e indexed by fencepost_entry_task
+    on e.task = json_extract(j.value, '$[0]') and e.request_id = json_extract(j.value, '$[1]') and e.task is not null
+order by e.number;
+
+-- name: any_tombstone
+select 1 from fencepost_tombstone limit 1;
+
+-- name: tombstone
+select 1 from fencepost_tombstone where lookup = :lookup;
+
+-- name: tasks_by_id
+select t.id, t.task_id, t.queue_id, t.key, t.state, t.priority, t.due_at, t.attempt,
+    t.max_attempts, t.round, t.revision, t.fence, t.epoch, t.policy_version, t.worker_id,
+    t.granted_at, t.lease_expires_at, t.created_at, t.changed_at, t.content, t.created_entry,
+    t.entry, t.parent, t.reason, t.erased
+from json_each(:ids) j cross join fencepost_task t indexed by fencepost_task_id
+    on t.task_id = j.value;
+
+-- name: tasks_by_key
+select t.id, t.task_id, t.queue_id, t.key, t.state, t.priority, t.due_at, t.attempt,
+    t.max_attempts, t.round, t.revision, t.fence, t.epoch, t.policy_version, t.worker_id,
+    t.granted_at, t.lease_expires_at, t.created_at, t.changed_at, t.content, t.created_entry,
+    t.entry, t.parent, t.reason, t.erased
+from json_each(:keys) j cross join fencepost_task t indexed by fencepost_task_key
+    on t.queue_id = json_extract(j.value, '$[0]') and t.key = json_extract(j.value, '$[1]') and t.key is not null;
+
+-- name: salts
+select p.task, p.salt from json_each(:ids) j cross join fencepost_payload p on p.task = j.value;
+
+-- name: payloads
+select t.task_id, p.body from json_each(:ids) j
+    cross join fencepost_task t indexed by fencepost_task_id on t.task_id = j.value
+    cross join fencepost_payload p on p.task = t.id;
+
+-- name: result_entry
+select entry from fencepost_result indexed by fencepost_result_once
+where task = :task and round = :round and sha256 = :sha256;
+
+-- name: commitment
+select commitment from fencepost_result where task = :task and revision = :revision;
+
+-- name: promote_due
+update fencepost_task set parked = 0
+where id in (
+    select id from fencepost_task indexed by fencepost_task_waiting
+    where queue_id = :queue_id and state = 'ready' and parked = 1 and due_at <= :now
+    order by due_at limit 1000
+);
+
+-- name: ready_tasks
+select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,
+    revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
+    changed_at, content, created_entry, entry, parent, reason, erased
+from fencepost_task indexed by fencepost_task_ready
+where queue_id = :queue_id and state = 'ready' and parked = 0
+order by priority desc, id limit :limit;
+
+-- name: lapsed_tasks
+select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,
+    revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
+    changed_at, content, created_entry, entry, parent, reason, erased
+from fencepost_task indexed by fencepost_task_leased
+where queue_id = :queue_id and state = 'leased' and lease_expires_at <= :now
+order by lease_expires_at limit :limit;
+
+-- name: ended_tasks
+select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,
+    revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
+    changed_at, content, created_entry, entry, parent, reason, erased
+from fencepost_task indexed by fencepost_task_ended
+where queue_id = :queue_id and state in ('done', 'dead', 'cancelled') and changed_at <= :before
+order by changed_at limit :limit;
+
+-- name: obligations_of
+select t.task_id from fencepost_task t indexed by fencepost_task_parent
+    join fencepost_queue q on q.id = t.queue_id
+where t.parent = :task and t.erased = 0 and q.is_destination = 1
+order by t.id limit :limit;
+
+-- name: insert_task
+insert into fencepost_task (
+    id, task_id, queue_id, key, state, parked, priority, due_at, attempt, max_attempts, round,
+    revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
+    changed_at, content, created_entry, entry, parent, reason, erased)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: insert_payload
+insert into fencepost_payload (task, salt, body) values (?, ?, ?);
+
+-- name: update_task
+-- guard: the fence (and revision, where given) that the caller presented; see rules/fence.py
+update fencepost_task
+set state = ?, parked = ?, due_at = ?, attempt = ?, round = ?, revision = ?, fence = ?,
+    epoch = ?, policy_version = ?, worker_id = ?, granted_at = ?, lease_expires_at = ?,
+    changed_at = ?, entry = ?, reason = ?, erased = ?
+where id = ? and fence = ? and revision = coalesce(?, revision) and erased = 0;
+
+-- name: insert_result
+insert into fencepost_result (task, revision, round, sha256, entry, commitment, body)
+values (?, ?, ?, ?, ?, 'open', ?);
+
+-- name: close_commitment
+-- guard: a commitment is closed once
+update fencepost_result set commitment = ?
+where task = ? and revision = ? and commitment = 'open';
+
+-- name: insert_entry
+insert into fencepost_entry
+    (number, key, task, request_id, body, salt, request_sha256, result_sha256)
+values (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: keep_refused
+insert into fencepost_refused
+    (queue_id, task, worker_id, fence, refused_at, issues, sha256, body)
+values (?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (task, sha256) do nothing;
+
+-- name: bound_refused
+delete from fencepost_refused where queue_id = ? and id <= coalesce((
+    select id from fencepost_refused where queue_id = ? order by id desc limit 1 offset ?), -1);
+
+-- name: end_leases
+update fencepost_task set lease_expires_at = min(lease_expires_at, :now) where state = 'leased';
+
+-- name: keys_of_task
+select number, key from fencepost_entry
+where key is not null and (task = :task or number = :created_entry);
+
+-- name: bury
+insert into fencepost_tombstone (lookup, expires_at) values (?, ?)
+on conflict (lookup) do update set expires_at = max(expires_at, excluded.expires_at);
+
+-- name: unbury
+delete from fencepost_tombstone where expires_at < :now;
+
+-- name: close_openings
+update fencepost_entry
+set key = null, request_id = null, salt = null, request_sha256 = null, result_sha256 = null
+where task = ? or number = ?;
+
+-- name: drop_bodies
+update fencepost_entry set body = null
+where task = ? and number <= (
+    select coalesce(max(position), -1) + 1 from fencepost_node where level = 0);
+
+-- name: delete_payload
+delete from fencepost_payload where task = ?;
+
+-- name: delete_refused
+delete from fencepost_refused where task = ?;
+
+-- name: forget_results
+update fencepost_result set sha256 = null, body = null where task = ?;
+
+-- name: forget_key
+update fencepost_task set key = null, reason = null where id = ?;
+
+-- name: delete_results
+delete from fencepost_result where task = ?;
+
+-- name: delete_task
+-- guard: the fence under which the task ended
+delete from fencepost_task
+where id = ? and fence = ? and state in ('done', 'dead', 'cancelled');

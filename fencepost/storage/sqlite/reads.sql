@@ -1,0 +1,115 @@
+-- Statements that only read: what people and `verify` ask. They run on a connection of their
+-- own and never take the turn.
+
+-- name: task
+select t.task_id, q.scope, q.queue, t.key, t.state, t.priority, t.due_at, t.attempt,
+    t.max_attempts, t.round, t.revision, t.fence, t.epoch, t.policy_version, t.worker_id,
+    t.granted_at, t.lease_expires_at, t.created_at, t.changed_at,
+    (select p.task_id from fencepost_task p where p.id = t.parent), t.reason, t.erased, t.id
+from fencepost_task t join fencepost_queue q on q.id = t.queue_id
+where t.task_id = :task_id and q.scope = :scope;
+
+-- name: task_by_key
+select t.task_id from fencepost_task t join fencepost_queue q on q.id = t.queue_id
+where q.scope = :scope and q.queue = :queue and t.key = :key;
+
+-- name: list_tasks
+select t.task_id, q.scope, q.queue, t.key, t.state, t.priority, t.due_at, t.attempt,
+    t.max_attempts, t.round, t.revision, t.fence, t.epoch, t.policy_version, t.worker_id,
+    t.granted_at, t.lease_expires_at, t.created_at, t.changed_at, null, t.reason, t.erased, t.id
+from fencepost_task t join fencepost_queue q on q.id = t.queue_id
+where q.scope = :scope and (:queue is null or q.queue = :queue)
+    and (:state is null or t.state = :state) and t.id > :after
+order by t.id limit :limit;
+
+-- name: payload
+select p.body from fencepost_payload p where p.task = :task;
+
+-- name: results
+select r.revision, r.round, r.sha256, r.commitment, r.entry, r.body
+from fencepost_result r where r.task = :task and r.revision > :after
+order by r.revision limit :limit;
+
+-- name: refused
+select r.worker_id, r.fence, r.refused_at, r.issues, r.sha256, r.body, r.id
+from fencepost_refused r where r.task = :task and r.id > :after order by r.id limit :limit;
+
+-- name: receipt
+select number, body, salt, request_sha256, result_sha256 from fencepost_entry where key = :key;
+
+-- name: receipts_by_digest
+-- for people: a scan of one index, since a digest is looked up by its task on the hot path
+select e.number, e.body, e.salt, e.request_sha256, e.result_sha256
+from fencepost_entry e
+    join fencepost_task t on t.id = e.task join fencepost_queue q on q.id = t.queue_id
+where e.task is not null and e.request_id = :request_id and q.scope = :scope
+order by e.number;
+
+-- name: entry
+select number, body, salt, request_sha256, result_sha256
+from fencepost_entry where number = :number;
+
+-- name: entries_of_task
+select number, body from fencepost_entry where task = :task order by number;
+
+-- name: entries
+select number, body, salt, request_sha256, result_sha256
+from fencepost_entry where number > :after order by number limit :limit;
+
+-- name: tree_size
+select coalesce(max(position), -1) + 1 from fencepost_node where level = 0;
+
+-- name: node
+select hash from fencepost_node where level = :level and position = :position;
+
+-- name: nodes
+select position, hash from fencepost_node
+where level = :level and position >= :start order by position limit :limit;
+
+-- name: insert_node
+insert into fencepost_node (level, position, hash) values (?, ?, ?);
+
+-- name: last_checkpoint
+select size, sealed_at, body from fencepost_checkpoint order by size desc limit 1;
+
+-- name: checkpoints
+select size, sealed_at, body from fencepost_checkpoint where size > :after
+order by size limit :limit;
+
+-- name: insert_checkpoint
+insert into fencepost_checkpoint (size, sealed_at, body) values (:size, :sealed_at, :body);
+
+-- name: counts
+select q.queue, t.state, count(*), sum(t.parked), min(t.due_at),
+    sum(t.state = 'leased' and t.lease_expires_at <= :now)
+from fencepost_queue q left join fencepost_task t on t.queue_id = q.id
+where q.scope = :scope group by q.queue, t.state order by q.queue, t.state;
+
+-- name: verify_tasks
+select t.id, t.task_id, t.queue_id, t.key, t.state, t.priority, t.due_at, t.attempt,
+    t.max_attempts, t.round, t.revision, t.fence, t.epoch, t.policy_version, t.worker_id,
+    t.granted_at, t.lease_expires_at, t.created_at, t.changed_at, t.content, t.created_entry,
+    t.entry, t.parent, t.reason, t.erased, p.salt, p.body
+from fencepost_task t left join fencepost_payload p on p.task = t.id
+where t.id > :after order by t.id limit :limit;
+
+-- name: verify_results
+select r.task, r.revision, r.round, r.sha256, r.entry, r.commitment, r.body, t.task_id, t.erased
+from fencepost_result r left join fencepost_task t on t.id = r.task
+where (r.task, r.revision) > (:task, :revision) order by r.task, r.revision limit :limit;
+
+-- name: all_queues
+select id, scope, queue, settings, is_destination from fencepost_queue;
+
+-- name: all_scopes
+select scope, policy_version, revoked, retain_seconds from fencepost_scope order by scope;
+
+-- name: orphan_payloads
+select count(*) from fencepost_payload p
+where not exists (select 1 from fencepost_task t where t.id = p.task);
+
+-- name: integrity
+pragma integrity_check;
+
+-- name: data_version
+pragma data_version;

@@ -1,0 +1,117 @@
+"""Whose file is this: creates a store, checks its version, migrates and uninstalls it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from fencepost.issues import SchemaMismatch, Unavailable
+from fencepost.storage.migrate import Migration, migrations, split
+from fencepost.storage.sqltext import statements
+
+PACKAGE = "fencepost.storage.sqlite"
+SQL = statements(PACKAGE, "schema.sql")
+MIGRATIONS = migrations(PACKAGE)
+LATEST = len(MIGRATIONS)
+UNINSTALL = files(PACKAGE).joinpath("uninstall.sql").read_text(encoding="utf-8")
+
+
+def is_store(connection: sqlite3.Connection) -> bool:
+    """Recognised by our own table, not by application_id, which is the application's."""
+    return bool(connection.execute(SQL["has_store"]).fetchall())
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """No table of anybody's."""
+    ((tables,),) = connection.execute(SQL["has_tables"]).fetchall()
+    return bool(tables == 0)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The schema version of a store. Raises Unavailable if its row is not there."""
+    rows = connection.execute(SQL["schema_version"]).fetchall()
+    if not rows:
+        raise Unavailable("the file has a table fencepost_store without its row: not our store")
+    return int(rows[0][0])
+
+
+def check(connection: sqlite3.Connection, path: Path | str) -> None:
+    """The file is a store of exactly this schema. Raises Unavailable or SchemaMismatch."""
+    if not is_store(connection):
+        raise Unavailable(
+            f"{path} is a SQLite database but not a Fencepost store; to install one beside the "
+            f"application's tables run: fencepost init --into {path}"
+        )
+    version = version_of(connection)
+    if version > LATEST:
+        raise SchemaMismatch(
+            f"{path} has schema {version}; this program knows up to {LATEST}: use a newer one"
+        )
+    if version < LATEST:
+        raise SchemaMismatch(
+            f"{path} has schema {version}; run: fencepost --store {path} migrate (to {LATEST})"
+        )
+
+
+def install(connection: sqlite3.Connection, now: int, writer_id: str, secret: bytes) -> None:
+    """All migrations and the store's own row, in one transaction. The caller holds the turn."""
+    values = {"version": LATEST, "writer_id": writer_id, "now": now, "secret": secret}
+    connection.execute("begin immediate")
+    try:
+        if not is_store(connection):
+            for migration in MIGRATIONS:
+                _apply(connection, migration, now)
+            connection.execute(SQL["begin_store"], values)
+        connection.execute("commit")
+    except BaseException:
+        connection.execute("rollback")
+        raise
+
+
+def migrate(
+    connection: sqlite3.Connection, now: int, steps: Sequence[Migration] = MIGRATIONS
+) -> list[str]:
+    """Apply what is missing, one transaction a step. Returns the names that were applied."""
+    applied = []
+    for migration in steps:
+        if migration.version <= version_of(connection):
+            continue
+        connection.execute("begin immediate")
+        try:
+            _apply(connection, migration, now)
+            connection.execute(SQL["set_version"], {"version": migration.version})
+            connection.execute("commit")
+        except BaseException:
+            connection.execute("rollback")
+            raise
+        applied.append(migration.name)
+    return applied
+
+
+def _apply(connection: sqlite3.Connection, migration: Migration, now: int) -> None:
+    for statement in split(migration.sql):
+        connection.execute(statement)
+    record = {"version": migration.version, "sha256": migration.sha256, "now": now}
+    connection.execute(SQL["record_migration"], record)
+
+
+def uninstall(connection: sqlite3.Connection) -> list[str]:
+    """Drop our tables and nothing else. Returns their names."""
+    names = [name for (name,) in connection.execute(SQL["our_tables"]).fetchall()]
+    connection.execute("begin immediate")
+    try:
+        for statement in split(UNINSTALL):
+            connection.execute(statement)
+        connection.execute("commit")
+    except BaseException:
+        connection.execute("rollback")
+        raise
+    return names
+
+
+def definition(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """Every object of ours as SQLite keeps it: fresh and migrated stores must agree."""
+    return connection.execute(SQL["schema"]).fetchall()

@@ -1,0 +1,277 @@
+"""The SQLite back end: one connection that writes, one that reads, one turn for both kinds of
+write. Keeps the contract of `storage/port.py`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from fencepost.issues import Unavailable
+from fencepost.storage import sealing
+from fencepost.storage.sqlite import schema
+from fencepost.storage.sqlite.connect import connect, use_wal
+from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
+from fencepost.storage.sqlite.place import Place, check_place
+from fencepost.storage.sqlite.transaction import SqliteTransaction, borrowed
+from fencepost.storage.sqlite.turn import NoTurn, Turn, TurnLock
+from fencepost.storage.steps import Steps
+
+T = TypeVar("T")
+MEMORY = ":memory:"
+WAL_BYTES = 8 * 1024 * 1024
+TURN_SECONDS = 30.0
+
+
+class SqliteStore:
+    """One store, opened. `path` is a file or `:memory:`."""
+
+    def __init__(self, path: Path | str, place: Place | None, turn: Turn) -> None:
+        self.path = path
+        self.place = place
+        self.read_only = place is not None and not place.writable
+        self._turn = turn
+        self._pid = os.getpid()
+        self._scrub = False
+        self._mutex = threading.RLock()
+        self._open()
+
+    def _open(self) -> None:
+        self._write = connect(self.path, writable=not self.read_only)
+        memory = self.path == MEMORY
+        self._read = self._write if memory else connect(self.path, writable=not self.read_only)
+        self._main = SqliteTransaction(self._write, str(self.path), read_only=self.read_only)
+        self.closed = False
+
+    # -- whose turn, whose process
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """The right to write, among all threads and processes that use the file."""
+        self._check_process()
+        if self.read_only:
+            yield
+            return
+        with self._turn:
+            yield
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise Unavailable(
+                f"the handle of {self.path} was opened by process {self._pid}, before a fork; "
+                "open the store again in the child"
+            )
+        if self.closed:
+            raise Unavailable(f"the handle of {self.path} is closed; open the store again")
+
+    # -- one transaction
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqliteTransaction]:
+        """The store's own writing connection. Readers of an in-memory store wait meanwhile."""
+        with self._mutex if self.path == MEMORY else nullcontext():
+            yield self._main
+
+    def borrow(self, connection: sqlite3.Connection) -> SqliteTransaction:
+        """An application's own connection to this very file, made durable.
+
+        Raises InvalidRequest if it is another file, read-only, or inside a transaction.
+        """
+        return borrowed(connection, str(self.path))
+
+    # -- reading
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """One snapshot for all reads inside. Not inside a transaction of the same thread."""
+        self._check_process()
+        with self._mutex:
+            if self._read.in_transaction:
+                yield
+                return
+            self._read.execute(STATEMENTS["begin_read"])
+            try:
+                yield
+            finally:
+                self._read.execute(STATEMENTS["rollback"])
+
+    def read(self, steps: Steps[T]) -> T:
+        self._check_process()
+        with self._mutex:
+            try:
+                return run(self._read, steps)
+            except sqlite3.Error as error:
+                raise explained(error, str(self.path)) from error
+
+    def changed(self) -> int:
+        with self._mutex:
+            ((version,),) = self._read.execute(STATEMENTS["data_version"]).fetchall()
+            return int(version)
+
+    # -- the journal's tree, the log, the file
+
+    def seal(self, now: int, limit: int) -> int:
+        with self.transaction() as main:
+            main.begin()
+            try:
+                left = main.run(sealing.seal(now, limit))
+            except BaseException:
+                main.rollback()
+                raise
+            main.commit()
+        return left
+
+    def tidy(self, *, erased: bool) -> None:
+        if self.path == MEMORY or self.read_only:
+            return
+        if self._scrub or erased:
+            # No reader of ours may pin the log while it is cut to nothing.
+            with self._mutex:
+                ((busy, *_),) = self._write.execute("pragma wal_checkpoint(truncate)").fetchall()
+            self._scrub = bool(busy)
+        elif self.wal_bytes() > WAL_BYTES:
+            self._write.execute("pragma wal_checkpoint(passive)").fetchall()
+
+    @property
+    def scrub_pending(self) -> bool:
+        """Erased bytes may still lie in the log, since a reader holds it; the next turn retries."""
+        return self._scrub
+
+    def wal_bytes(self) -> int:
+        """Length of the write-ahead log in bytes."""
+        try:
+            return os.stat(f"{self.path}-wal").st_size
+        except OSError:
+            return 0
+
+    def reopen(self) -> None:
+        """New connections. What the log holds is brought into the file and synced once more, so
+        that what is answered from it is durable even if the failed sync dropped its pages."""
+        with self._mutex:
+            self._close_connections()
+            try:
+                self._open()
+                rows = self._write.execute("pragma wal_checkpoint(full)").fetchall()
+            except sqlite3.Error as error:
+                raise explained(error, str(self.path)) from error
+            if rows and rows[0][0]:
+                raise Unavailable(f"{self.path}: a reader holds the log; it could not be synced")
+
+    def backup(self, target: Path) -> Iterator[tuple[int, int]]:
+        copy = sqlite3.connect(target)
+        try:
+            with self.turn():
+                progress: list[tuple[int, int]] = []
+                self._write.backup(
+                    copy, pages=-1, progress=lambda _, left, all_: progress.append((all_ - left, all_))
+                )
+            yield from progress
+        finally:
+            copy.close()
+
+    def about(self) -> dict[str, Any]:
+        with self._mutex:
+            ((product, version, created_at, _),) = self._read.execute(
+                STATEMENTS["store_about"]
+            ).fetchall()
+            ((journal_mode,),) = self._read.execute("pragma journal_mode").fetchall()
+            ((synchronous,),) = self._read.execute("pragma synchronous").fetchall()
+        return {
+            "product": product,
+            "schema_version": version,
+            "created_at": created_at,
+            "path": str(self.path),
+            "filesystem": "memory" if self.place is None else self.place.filesystem,
+            "writable": not self.read_only,
+            "sqlite_version": sqlite3.sqlite_version,
+            "journal_mode": journal_mode,
+            "synchronous": {0: "off", 1: "normal", 2: "full", 3: "extra"}[synchronous],
+            "wal_bytes": self.wal_bytes(),
+            "scrub_pending": self._scrub,
+        }
+
+    def close(self) -> None:
+        if self.closed or os.getpid() != self._pid:
+            return
+        # The last connection to close writes the log back: that is a checkpoint, so a turn.
+        with self.turn(), self._mutex:
+            self._close_connections()
+            self.closed = True
+        self._turn.close()
+
+    def _close_connections(self) -> None:
+        for connection in (self._read, self._write):
+            try:
+                connection.close()
+            except sqlite3.Error:
+                pass  # closing what is broken must not hide what broke it
+
+
+def open_store(
+    path: str, *, create: bool, now: int, allow_filesystem: str | None = None
+) -> SqliteStore:
+    """Open (and if asked create) the store at `path`. Raises Unavailable or SchemaMismatch."""
+    if path == MEMORY:
+        store = SqliteStore(MEMORY, None, NoTurn())
+        schema.install(store._write, now, str(uuid4()), secrets.token_bytes(32))
+        return store
+    place = check_place(Path(path), allow_filesystem)
+    if not place.exists and not create:
+        raise Unavailable(
+            f"there is no store at {place.path}; create it with: fencepost --store {path} init"
+        )
+    turn = TurnLock(place.path)
+    if create and not (place.exists and not place.writable):
+        _create(place, turn, now, into=False)
+        place = check_place(place.path, allow_filesystem)
+    return _opened(place, turn)
+
+
+def _opened(place: Place, turn: Turn) -> SqliteStore:
+    try:
+        with turn if place.writable else NoTurn():
+            store = SqliteStore(place.path, place, turn)
+            try:
+                schema.check(store._write, place.path)
+                if place.writable:
+                    use_wal(store._write)
+            except BaseException:
+                store._close_connections()
+                raise
+        return store
+    except sqlite3.Error as error:
+        raise explained(error, str(place.path)) from error
+
+
+def install_into(path: str, *, now: int, allow_filesystem: str | None = None) -> None:
+    """Install our tables in an application's own database, beside what is there."""
+    place = check_place(Path(path), allow_filesystem)
+    if not place.exists:
+        raise Unavailable(f"there is no database at {place.path} to install into")
+    _create(place, TurnLock(place.path), now, into=True)
+
+
+def _create(place: Place, turn: Turn, now: int, *, into: bool) -> None:
+    """Create the store's tables unless they are there. Ten processes may do so at once."""
+    with turn:
+        try:
+            if not place.exists:
+                os.close(os.open(place.path, os.O_CREAT | os.O_RDWR, 0o644))
+            connection = connect(place.path, writable=True)
+            try:
+                if schema.is_store(connection):
+                    return
+                if not into and not schema.is_empty(connection):
+                    schema.check(connection, place.path)
+                use_wal(connection)
+                schema.install(connection, now, str(uuid4()), secrets.token_bytes(32))
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise explained(error, str(place.path)) from error

@@ -1,0 +1,94 @@
+"""One transaction on a sqlite3 connection: the store's own, or an application's."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import sqlite3
+from collections.abc import Sequence
+from typing import TypeVar
+
+from fencepost.issues import InvalidRequest, OutcomeUnknown
+from fencepost.machine.batch import Changes, Draw, Loaded
+from fencepost.machine.needs import Sent
+from fencepost.storage import loading, saving
+from fencepost.storage.loading import TimeOf
+from fencepost.storage.sqlite.connect import make_durable
+from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
+from fencepost.storage.steps import Steps
+
+T = TypeVar("T")
+
+
+class SqliteTransaction:
+    """begin → load → save → commit, on one connection. Keeps `storage/port.py`'s Transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, where: str, *, read_only: bool) -> None:
+        self.connection = connection
+        self.where = where
+        self.read_only = read_only
+        self._secret: bytes | None = None
+
+    def begin(self) -> None:
+        try:
+            self.connection.execute(STATEMENTS["begin_read" if self.read_only else "begin"])
+        except sqlite3.Error as error:
+            raise explained(error, self.where) from error
+
+    def commit(self) -> None:
+        try:
+            self.connection.execute(STATEMENTS["commit"])
+        except sqlite3.Error as error:
+            raise OutcomeUnknown(
+                f"{explained(error, self.where)} (while committing; it may have happened)"
+            ) from error
+
+    def rollback(self) -> None:
+        try:
+            if self.connection.in_transaction:
+                self.connection.execute(STATEMENTS["rollback"])
+        except sqlite3.Error:
+            pass  # SQLite has rolled back by itself, as it does when the disk is full
+
+    def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Loaded:
+        return self.run(loading.load(sent, time_of, draw, self.bury, self.read_only))
+
+    def save(self, changes: Changes, loaded: Loaded) -> None:
+        self.run(saving.save(changes, loaded, self.bury))
+
+    def payloads(self, task_ids: Sequence[str]) -> dict[str, bytes]:
+        return dict(self.run(loading.payloads(task_ids)))
+
+    def run(self, steps: Steps[T]) -> T:
+        """Drive steps, with SQLite's errors in our words."""
+        try:
+            return run(self.connection, steps)
+        except sqlite3.IntegrityError:
+            raise  # a second lock held: the batch is undone and run command by command
+        except sqlite3.Error as error:
+            raise explained(error, self.where) from error
+
+    def bury(self, lookup: str) -> bytes:
+        """How an erased key is kept: HMAC-SHA-256 under the store's secret."""
+        if self._secret is None:
+            rows = self.connection.execute(STATEMENTS["store_about"]).fetchall()
+            self._secret = rows[0][-1]
+        assert self._secret is not None
+        return hmac.digest(self._secret, lookup.encode(), hashlib.sha256)
+
+
+def borrowed(connection: sqlite3.Connection, path: str) -> SqliteTransaction:
+    """A transaction on an application's connection to the store at `path`, made durable."""
+    if not isinstance(connection, sqlite3.Connection):
+        raise InvalidRequest(f"within: {type(connection).__name__} is not a sqlite3.Connection")
+    if connection.in_transaction:
+        raise InvalidRequest(
+            "within: the connection is inside a transaction; end it first, since the turn has to "
+            "be taken before a transaction begins"
+        )
+    files = {name: file for _, name, file in connection.execute("pragma database_list")}
+    if not files.get("main") or not os.path.samefile(files["main"], path):
+        raise InvalidRequest(f"within: the connection is not to {path} but to {files.get('main')!r}")
+    make_durable(connection)
+    return SqliteTransaction(connection, path, read_only=False)

@@ -1,0 +1,36 @@
+"""The language between storage steps and drivers: ask for a named statement, get rows.
+
+A step is a generator. `yield one(name, …)` answers the rows of one statement; `yield
+many(name, rows)` runs it once a row and answers how many rows it changed in all. Drivers are
+a dozen lines each (see `sqlite/driver.py`), so no statement and no order of statements exists
+twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One statement by name. `rows` for many, `values` for one."""
+
+    name: str
+    values: dict[str, Any]
+    rows: list[tuple[Any, ...]] | None = None
+
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Ask, Any, T]
+
+
+def one(name: str, **values: Any) -> Ask:
+    """Run the statement once; the answer is a list of rows."""
+    return Ask(name, values)
+
+
+def many(name: str, rows: list[tuple[Any, ...]]) -> Ask:
+    """Run the statement once a row; the answer is the number of rows changed."""
+    return Ask(name, {}, rows)

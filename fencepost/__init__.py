@@ -13,9 +13,9 @@ change nothing; a command that is sent again with the same bytes gets the same r
 from __future__ import annotations
 
 from fencepost import commands
-from fencepost.commands import NOTHING, Followup, NewTask, Request
+from fencepost.commands import Followup, NewTask, Request
 from fencepost.handle import Handle, Lease, Transaction
-from fencepost.handle import open_handle as open  # noqa: A004  # fencepost.open() is the face
+from fencepost.handle import open_handle as open  # fencepost.open() is the face
 from fencepost.issues import (
     ISSUES,
     CommitmentClosed,
@@ -58,6 +58,7 @@ from fencepost.issues import (
     WrongWorker,
 )
 from fencepost.model import Outcome, QueueSettings, Receipt, Result, Scope, Task
+from fencepost.parts import NOTHING
 
 __version__ = "0.1.0"
 

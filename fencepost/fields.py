@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from fencepost import canonical
 from fencepost.clock import from_datetime, from_rfc3339, to_rfc3339
 from fencepost.issues import InvalidRequest
 
@@ -102,7 +101,7 @@ def instant(value: Any, what: str) -> str:
             return to_rfc3339(from_rfc3339(value))
     except ValueError as error:
         raise InvalidRequest(f"{what}: {error}") from None
-    raise InvalidRequest(f"{what}: {_shown(value)} is not a time; give RFC 3339, e.g. ...T12:00:00Z")
+    raise InvalidRequest(f"{what}: {_shown(value)} is not a time; give RFC 3339 with an offset")
 
 
 def flag(value: Any, what: str) -> bool:

@@ -32,7 +32,7 @@ class Caller:
     actor: str = "local"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TaskRow:
     """A task as the rules see it and as the store keeps it, without its payload and results.
 

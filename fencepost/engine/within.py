@@ -63,7 +63,7 @@ class Within:
             raise InvalidRequest("within: the block has ended; open a new one")
         if not self._connection.in_transaction:
             raise InvalidRequest(
-                "within: the transaction was ended inside the block; leave commit and rollback to it"
+                "within: the transaction was ended inside the block; leave that to the block"
             )
         return self._transaction
 

@@ -68,7 +68,7 @@ class Writer:
         return future
 
     def close(self) -> None:
-        """Commit what is waiting, seal a long backlog, end the thread. A second call does nothing."""
+        """Commit what is waiting, seal a long backlog, end the thread. May be called twice."""
         with self._lock:
             thread, self._thread = self._thread, None
             already, self._closed = self._closed, True

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from fencepost.commands import (
-    NOTHING,
     Complete,
     Fail,
     Followup,
@@ -18,6 +17,7 @@ from fencepost.commands import (
 )
 from fencepost.fields import MAX_REASON_BYTES
 from fencepost.model import Grant, Receipt
+from fencepost.parts import NOTHING
 
 if TYPE_CHECKING:
     from fencepost.handle.verbs import Verbs

@@ -10,7 +10,6 @@ from uuid import uuid4
 
 from fencepost.clock import SystemClock
 from fencepost.commands import (
-    NOTHING,
     Cancel,
     Claim,
     ClockReset,
@@ -31,6 +30,7 @@ from fencepost.commands import (
 from fencepost.handle.lease import Lease
 from fencepost.issues import OutcomeUnknown, error_for
 from fencepost.model import Grant, Outcome, Receipt
+from fencepost.parts import NOTHING
 
 
 class Verbs(ABC):
@@ -134,7 +134,7 @@ class Verbs(ABC):
         self, task_id: str, revision: int, verdict: str, *, requeue: bool = False,
         idempotency_key: str | None = None,
     ) -> Receipt:  # fmt: skip
-        """A human's word on one revision: `accepted` or `rejected`. The handle must be a human's."""
+        """A human's word on one revision: `accepted` or `rejected`. Only a human's handle may."""
         command = Review(task_id, revision, verdict, requeue)  # type: ignore[arg-type]
         return self.receipt_of(command, idempotency_key)
 

@@ -65,13 +65,15 @@ class Candidates:
 
     def take(self, limit: int) -> list[TaskRow]:
         taken: list[TaskRow] = []
+        seen: set[int] = set()
         while len(taken) < limit:
             pools = [pool for pool in self.pools if pool]
             if not pools:
                 break
             row = self.batch.loaded.tasks[heappop(min(pools))[2]]
-            if self._free(row) and row not in taken:
+            if row.id not in seen and self._free(row):
                 taken.append(row)
+            seen.add(row.id)
         return taken
 
     def _free(self, row: TaskRow) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fencepost import canonical
-from fencepost.commands import Cancel, Requeue, Request, Resolve, Review, TaskCommand
+from fencepost.commands import Cancel, Request, Requeue, Resolve, Review, TaskCommand
 from fencepost.journal import entry
 from fencepost.machine.batch import Batch, Verdict, accept, refuse
 from fencepost.machine.claims import facts

@@ -50,9 +50,9 @@ def complete(batch: Batch, caller: Caller, request: Request, task: TaskRow | Non
         return _refused(batch, command, task, codes, result, digest, None)
     batch.touch(task, command.fence, command.expected_revision)
     obligations: list[str] = []
-    if result is not None and digest is not None:
-        if (task.id, task.round, digest) not in batch.loaded.results:
-            obligations = accept_result(batch, task, result, digest)
+    recorded = (task.id, task.round, digest) in batch.loaded.results if digest else False
+    if result is not None and digest is not None and not recorded:
+        obligations = accept_result(batch, task, result, digest)
     task.state = "done"
     batch.stamp(task)
     items = [entry.item(task, "leased", task.queue)]
@@ -143,7 +143,9 @@ def _refused(
     if limit and result is not None and digest is not None and _late(codes):
         issues = ",".join(in_order(codes))
         batch.changes.kept.append(
-            Kept(task.id, command.worker_id, command.fence, batch.now, issues, digest, result, limit)
+            Kept(
+                task.id, command.worker_id, command.fence, batch.now, issues, digest, result, limit
+            )
         )
     return verdict
 

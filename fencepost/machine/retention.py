@@ -71,7 +71,7 @@ def purge(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
 
 
 def retention(settings: QueueSettings, scope: Scope) -> int | None:
-    """Microseconds that an ended task is kept: the queue's word, else the scope's; None: for ever."""
+    """Microseconds that an ended task is kept: the queue's word, else the scope's, else ever."""
     seconds = settings.retain_seconds
     if seconds is None:
         seconds = scope.retain_seconds

@@ -24,7 +24,8 @@ def load(
 ) -> Steps[Loaded]:
     """All rows that these commands need.
 
-    `time_of(store)` tells (the store's time, the wall clock) and is asked once its row is held; `bury` gives the lookup of an erased key.
+    `time_of(store)` tells (the store's time, the wall clock) and is asked once its row is held;
+    `bury` gives the lookup of an erased key.
     """
     wanted = needs(sent)
     ((writer_id, *numbers),) = yield one("store")

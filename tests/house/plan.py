@@ -9,6 +9,7 @@ FLOORS = [
     "issues clock",
     "canonical model",
     "fields",
+    "parts",
     "commands",
     "rules journal",
     "machine",
@@ -24,7 +25,7 @@ FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms.spl
 SIDEWAYS: dict[tuple[str, str], str] = {}
 # The same for an import under `if TYPE_CHECKING`, which nothing runs.
 FOR_TYPES = {("issues", "model"): "a refusal carries its Outcome"}
-ROOT_MAY_IMPORT = {"handle", "model", "commands", "issues"}
+ROOT_MAY_IMPORT = {"handle", "model", "commands", "issues", "parts"}
 
 PURE_ROOMS = ("rules", "machine", "journal")
 IMPURE = frozenset(

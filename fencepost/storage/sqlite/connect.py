@@ -33,7 +33,8 @@ def connect(path: Path | str, *, writable: bool) -> sqlite3.Connection:
     if path == ":memory:":
         target, uri = ":memory:", False
     else:
-        target, uri = Path(path).absolute().as_uri() + ("?mode=rw" if writable else "?mode=ro"), True
+        mode = "?mode=rw" if writable else "?mode=ro"
+        target, uri = Path(path).absolute().as_uri() + mode, True
     connection = sqlite3.connect(
         target, uri=uri, timeout=BUSY_SECONDS, isolation_level=None,
         check_same_thread=False, cached_statements=256,
@@ -48,7 +49,7 @@ def connect(path: Path | str, *, writable: bool) -> sqlite3.Connection:
 
 
 def make_durable(connection: sqlite3.Connection) -> None:
-    """Set what durability and erasure rest on, and read it back. Raises Unavailable if it is not."""
+    """Set what durability and erasure rest on, and read it back. Raises Unavailable."""
     for name, value in DURABLE.items():
         connection.execute(f"pragma {name} = {value}")
         ((found,),) = connection.execute(f"pragma {name}").fetchall()

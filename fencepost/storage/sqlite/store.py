@@ -8,7 +8,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -169,7 +169,7 @@ class SqliteStore:
             with self.turn():
                 progress: list[tuple[int, int]] = []
                 self._write.backup(
-                    copy, pages=-1, progress=lambda _, left, all_: progress.append((all_ - left, all_))
+                    copy, progress=lambda _, left, pages: progress.append((pages - left, pages))
                 )
             yield from progress
         finally:
@@ -207,10 +207,8 @@ class SqliteStore:
 
     def _close_connections(self) -> None:
         for connection in (self._read, self._write):
-            try:
+            with suppress(sqlite3.Error):  # closing what is broken must not hide what broke it
                 connection.close()
-            except sqlite3.Error:
-                pass  # closing what is broken must not hide what broke it
 
 
 def open_store(

@@ -89,6 +89,7 @@ def borrowed(connection: sqlite3.Connection, path: str) -> SqliteTransaction:
         )
     files = {name: file for _, name, file in connection.execute("pragma database_list")}
     if not files.get("main") or not os.path.samefile(files["main"], path):
-        raise InvalidRequest(f"within: the connection is not to {path} but to {files.get('main')!r}")
+        other = files.get("main") or "no file"
+        raise InvalidRequest(f"within: the connection is not to {path} but to {other}")
     make_durable(connection)
     return SqliteTransaction(connection, path, read_only=False)

@@ -17,6 +17,7 @@ from fencepost.storage.steps import Steps, one
 
 TimeOf = Callable[[StoreState], tuple[int, int]]
 SWEPT_BY_A_CLAIM = 100
+ENDED_PLACES = (4, 5, 6)
 
 
 def load(
@@ -231,9 +232,11 @@ def _purgeable(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None
         if age is None:
             continue
         before = loaded.now - age
-        rows = yield one("ended_tasks", queue_id=queue_id, before=before, limit=limit)
-        yield from _add_tasks(loaded, rows)
-        loaded.purgeable += [row[1] for row in rows]
+        for place in ENDED_PLACES:
+            found = {"queue_id": queue_id, "place": place, "before": before, "limit": limit}
+            rows = yield one("ended_tasks", **found)
+            yield from _add_tasks(loaded, rows)
+            loaded.purgeable += [row[1] for row in rows]
 
 
 

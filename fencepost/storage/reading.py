@@ -101,13 +101,19 @@ def entries_of_task(row_id: int) -> Steps[list[tuple[int, bytes | None]]]:
 
 
 def counts(scope: str, now: int) -> Steps[list[dict[str, Any]]]:
-    """Tasks by queue and state; `waiting` of them are not yet due, `lapsed` leases have ended."""
+    """Tasks by queue and state; those that wait for their time are counted apart (`waiting`).
+
+    `since` is the first of them: its due time, its lease end or when it ended. `lapsed` leases
+    have ended and are not settled yet.
+    """
     rows = yield one("counts", scope=scope, now=now)
     return [
         {
-            "queue": queue, "state": state, "tasks": number, "waiting": waiting or 0,
-            "next_due_at": due_at, "lapsed": lapsed or 0,
+            "queue": queue, "state": PLACE_NAMES[place], "tasks": number,
+            "since": None if place == 0 else since, "lapsed": lapsed or 0,
         }
-        for queue, state, number, waiting, due_at, lapsed in rows
-        if state is not None
+        for queue, place, number, since, lapsed in rows
     ]  # fmt: skip
+
+
+PLACE_NAMES = ("ready", "waiting", "leased", "blocked", "done", "dead", "cancelled")

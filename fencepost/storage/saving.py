@@ -55,8 +55,17 @@ def _places(changes: Changes) -> Steps[None]:
         ])  # fmt: skip
 
 
-def _parked(task: TaskRow, now: int) -> int:
-    return int(task.state == "ready" and task.due_at > now)
+def place(task: TaskRow, now: int) -> tuple[int, int]:
+    """Where a task stands in the index of the hot path, and its order there (the schema says)."""
+    state = task.state
+    if state == "leased":
+        return 2, task.lease_expires_at
+    if state == "ready":
+        return (0, -task.priority) if task.due_at <= now else (1, task.due_at)
+    return PLACES[state], task.changed_at
+
+
+PLACES = {"blocked": 3, "done": 4, "dead": 5, "cancelled": 6}
 
 
 def _tasks(changes: Changes, loaded: Loaded) -> Steps[None]:
@@ -65,7 +74,7 @@ def _tasks(changes: Changes, loaded: Loaded) -> Steps[None]:
         ids = {place: queue.id for place, queue in loaded.queues.items()}
         yield many("insert_task", [
             (
-                t.id, t.task_id, ids[t.scope, t.queue], t.key, t.state, _parked(t, now),
+                t.id, t.task_id, ids[t.scope, t.queue], t.key, t.state, *place(t, now),
                 t.priority, t.due_at, t.attempt, t.max_attempts, t.round, t.revision, t.fence,
                 t.epoch, t.policy_version, t.worker_id, t.granted_at, t.lease_expires_at,
                 t.created_at, t.changed_at, t.content, t.created_entry, t.entry, t.parent,
@@ -83,7 +92,7 @@ def update_columns(t: TaskRow, now: int) -> tuple[Any, ...]:
     """What is written of a changed task, and the guard: the presented fence and revision."""
     assert t.guard is not None
     return (
-        t.state, _parked(t, now), t.due_at, t.attempt, t.round, t.revision, t.fence, t.epoch,
+        t.state, *place(t, now), t.due_at, t.attempt, t.round, t.revision, t.fence, t.epoch,
         t.policy_version, t.worker_id, t.granted_at, t.lease_expires_at, t.changed_at, t.entry,
         t.reason, t.erased, t.id, *t.guard,
     )  # fmt: skip

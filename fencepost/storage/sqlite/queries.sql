@@ -111,36 +111,32 @@ where task = :task and round = :round and sha256 = :sha256;
 select commitment from fencepost_result where task = :task and revision = :revision;
 
 -- name: promote_due
-update fencepost_task set parked = 0
+update fencepost_task set place = 0, rank = -priority
 where id in (
-    select id from fencepost_task indexed by fencepost_task_waiting
-    where queue_id = :queue_id and state = 'ready' and parked = 1 and due_at <= :now
-    order by due_at limit 1000
+    select id from fencepost_task indexed by fencepost_task_place
+    where queue_id = :queue_id and place = 1 and rank <= :now order by rank limit 1000
 );
 
 -- name: ready_tasks
 select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,
     revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
     changed_at, content, created_entry, entry, parent, reason, erased
-from fencepost_task indexed by fencepost_task_ready
-where queue_id = :queue_id and state = 'ready' and parked = 0
-order by priority desc, id limit :limit;
+from fencepost_task indexed by fencepost_task_place
+where queue_id = :queue_id and place = 0 order by rank, id limit :limit;
 
 -- name: lapsed_tasks
 select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,
     revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
     changed_at, content, created_entry, entry, parent, reason, erased
-from fencepost_task indexed by fencepost_task_leased
-where queue_id = :queue_id and state = 'leased' and lease_expires_at <= :now
-order by lease_expires_at limit :limit;
+from fencepost_task indexed by fencepost_task_place
+where queue_id = :queue_id and place = 2 and rank <= :now order by rank, id limit :limit;
 
 -- name: ended_tasks
 select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,
     revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
     changed_at, content, created_entry, entry, parent, reason, erased
-from fencepost_task indexed by fencepost_task_ended
-where queue_id = :queue_id and state in ('done', 'dead', 'cancelled') and changed_at <= :before
-order by changed_at limit :limit;
+from fencepost_task indexed by fencepost_task_place
+where queue_id = :queue_id and place = :place and rank <= :before order by rank, id limit :limit;
 
 -- name: obligations_of
 select t.task_id from fencepost_task t indexed by fencepost_task_parent
@@ -150,10 +146,10 @@ order by t.id limit :limit;
 
 -- name: insert_task
 insert into fencepost_task (
-    id, task_id, queue_id, key, state, parked, priority, due_at, attempt, max_attempts, round,
+    id, task_id, queue_id, key, state, place, rank, priority, due_at, attempt, max_attempts, round,
     revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
     changed_at, content, created_entry, entry, parent, reason, erased)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_payload
 insert into fencepost_payload (task, salt, body) values (?, ?, ?);
@@ -161,7 +157,7 @@ insert into fencepost_payload (task, salt, body) values (?, ?, ?);
 -- name: update_task
 -- guard: the fence (and revision, where given) that the caller presented; see rules/fence.py
 update fencepost_task
-set state = ?, parked = ?, due_at = ?, attempt = ?, round = ?, revision = ?, fence = ?,
+set state = ?, place = ?, rank = ?, due_at = ?, attempt = ?, round = ?, revision = ?, fence = ?,
     epoch = ?, policy_version = ?, worker_id = ?, granted_at = ?, lease_expires_at = ?,
     changed_at = ?, entry = ?, reason = ?, erased = ?
 where id = ? and fence = ? and revision = coalesce(?, revision) and erased = 0;
@@ -191,7 +187,9 @@ delete from fencepost_refused where queue_id = ? and id <= coalesce((
     select id from fencepost_refused where queue_id = ? order by id desc limit 1 offset ?), -1);
 
 -- name: end_leases
-update fencepost_task set lease_expires_at = min(lease_expires_at, :now) where state = 'leased';
+update fencepost_task
+set lease_expires_at = min(lease_expires_at, :now), rank = min(rank, :now)
+where queue_id in (select id from fencepost_queue) and place = 2;
 
 -- name: keys_of_task
 select number, key from fencepost_entry
@@ -232,4 +230,4 @@ delete from fencepost_result where task = ?;
 -- name: delete_task
 -- guard: the fence under which the task ended
 delete from fencepost_task
-where id = ? and fence = ? and state in ('done', 'dead', 'cancelled');
+where id = ? and fence = ? and place >= 4;

@@ -80,10 +80,10 @@ order by size limit :limit;
 insert into fencepost_checkpoint (size, sealed_at, body) values (:size, :sealed_at, :body);
 
 -- name: counts
-select q.queue, t.state, count(*), sum(t.parked), min(t.due_at),
-    sum(t.state = 'leased' and t.lease_expires_at <= :now)
-from fencepost_queue q left join fencepost_task t on t.queue_id = q.id
-where q.scope = :scope group by q.queue, t.state order by q.queue, t.state;
+select q.queue, t.place, count(*), min(t.rank), sum(t.place = 2 and t.rank <= :now)
+from fencepost_queue q
+    join fencepost_task t indexed by fencepost_task_place on t.queue_id = q.id
+where q.scope = :scope group by q.queue, t.place order by q.queue, t.place;
 
 -- name: verify_tasks
 select t.id, t.task_id, t.queue_id, t.key, t.state, t.priority, t.due_at, t.attempt,

@@ -25,7 +25,7 @@ from fencepost.storage.steps import Steps
 
 T = TypeVar("T")
 MEMORY = ":memory:"
-WAL_BYTES = 8 * 1024 * 1024
+WAL_BYTES = 16 * 1024 * 1024
 TURN_SECONDS = 30.0
 
 

@@ -197,12 +197,16 @@ def settings(value: Any, what: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One field of a command: its Python name, its name on the wire, its check and its bytes."""
+    """One field of a command: its Python name, its name on the wire, its check and its bytes.
+
+    `absent` is the default that says the field was left out; it is not checked and has no bytes.
+    """
 
     attribute: str
     wire: str
     check: Check
     encode: Encode
+    absent: Any
 
 
 def plain(value: str) -> bytes:

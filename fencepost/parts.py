@@ -45,7 +45,10 @@ def _any_json(value: Json) -> bytes:
 
 def _specs(kind: type) -> tuple[Spec, ...]:
     return tuple(
-        Spec(f.name, f.metadata["wire"] or f.name, f.metadata["check"], f.metadata["encode"])
+        Spec(
+            f.name, f.metadata["wire"] or f.name, f.metadata["check"], f.metadata["encode"],
+            f.default if f.default in (None, NOTHING, ()) else MISSING,
+        )  # fmt: skip
         for f in dataclass_fields(kind)
         if f.init
     )
@@ -63,14 +66,12 @@ class Part:
         members: dict[str, bytes] = {}
         for spec in self.SPECS:
             value = getattr(self, spec.attribute)
-            if value is None or value is NOTHING or value == ():
-                if value is not None or spec.encode is not _any_json:
-                    continue
-            else:
-                checked = spec.check(value, spec.wire)
-                if checked is not value:
-                    object.__setattr__(self, spec.attribute, checked)
-                    value = checked
+            if value is spec.absent:
+                continue
+            checked = spec.check(value, spec.wire)
+            if checked is not value:
+                object.__setattr__(self, spec.attribute, checked)
+                value = checked
             members[spec.wire] = spec.encode(value)
         object.__setattr__(self, "members", members)
 

@@ -6,6 +6,7 @@ from heapq import heappop
 from typing import Any
 
 from fencepost.commands import Claim, LeaseCommand, Release, Renew, Request, Sweep
+from fencepost.fields import MAX_SWEEP
 from fencepost.journal import entry
 from fencepost.machine.batch import Batch, QueueRow, Verdict, accept, refuse
 from fencepost.model import Caller, QueueSettings, TaskRow
@@ -84,7 +85,8 @@ class Candidates:
             return False
         if retry.claimable_after_lapse(row, self.batch.settings(row)):
             return True
-        self.spent.append(row)
+        if len(self.spent) < MAX_SWEEP:  # what an entry can name; the next claim goes on
+            self.spent.append(row)
         return False
 
 

@@ -55,10 +55,10 @@ def decide(batch: Batch, caller: Caller, request: Request) -> Verdict:
     if code is not None:
         return refuse((code,), command)
     known = replay(batch, caller, request, task)
+    if task is not None and task.erased and (known is None or known.outcome.accepted):
+        return refuse(("receipt_erased",), command)
     if known is not None:
         return known
-    if task is not None and task.erased:
-        return refuse(("receipt_erased",), command)
     return VERBS[command.verb](batch, caller, request, task)
 
 
@@ -87,7 +87,8 @@ def _queues_of(command: Command, task: TaskRow | None) -> Iterable[str]:
         return (command.queue,)
     if isinstance(command, Claim) and command.queues is not None:
         return command.queues
-    return () if task is None else (task.queue,)
+    followed = (new.queue for new in command.followups) if isinstance(command, Complete) else ()
+    return () if task is None else (task.queue, *followed)
 
 
 def _too_large(command: Command) -> str | None:

@@ -64,8 +64,8 @@ def needs(sent: Sequence[Sent]) -> Needs:
 def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
     if isinstance(command, Complete):
         _new_tasks(wanted, scope, [(task.queue, task.key) for task in command.followups])
-    if command.verb in ("submit", "complete"):
-        result = command.encoded("result")
+    if command.verb in ("submit", "complete", "resolve"):
+        result = command.encoded("evidence" if command.verb == "resolve" else "result")
         if result is not None:
             wanted.results.add((getattr(command, "task_id", ""), sha256(result)))
     elif isinstance(command, Enqueue):
@@ -73,14 +73,13 @@ def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
     elif isinstance(command, Claim):
         for queue in command.queues or ():
             wanted.queues.add((scope, queue))
-            known = wanted.claims.get((scope, queue), 0)
-            wanted.claims[scope, queue] = known + command.limit
+            _add(wanted.claims, (scope, queue), command.limit)
     elif isinstance(command, Review):
         wanted.revisions.add((command.task_id, command.revision))
     elif isinstance(command, Purge):
-        _at_least(wanted.purges, (scope, command.queue or ""), command.limit)
+        _add(wanted.purges, (scope, command.queue or ""), command.limit)
     elif isinstance(command, Sweep):
-        _at_least(wanted.sweeps, (scope, command.queue or ""), command.limit)
+        _add(wanted.sweeps, (scope, command.queue or ""), command.limit)
     elif isinstance(command, Erase):
         wanted.children.add(command.task_id)
     elif isinstance(command, QueueSet):
@@ -95,5 +94,5 @@ def _new_tasks(wanted: Needs, scope: str, tasks: list[tuple[str, str | None]]) -
             wanted.keys.add((scope, queue, key))
 
 
-def _at_least(wanted: dict[tuple[str, str], int], place: tuple[str, str], limit: int) -> None:
-    wanted[place] = max(limit, wanted.get(place, 0))
+def _add(wanted: dict[tuple[str, str], int], place: tuple[str, str], limit: int) -> None:
+    wanted[place] = wanted.get(place, 0) + limit

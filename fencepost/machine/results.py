@@ -121,8 +121,9 @@ def _followup_issues(batch: Batch, task: TaskRow, command: Complete) -> list[str
     codes = []
     if limits.too_many_followups(len(command.followups), batch.settings(task)):
         codes.append("too_many_followups")
-    for new in command.followups:
-        codes += tasks.new_task_issues(batch, task.scope, new.queue, (new,))
+    for queue in {new.queue for new in command.followups}:
+        there = [new for new in command.followups if new.queue == queue]
+        codes += tasks.new_task_issues(batch, task.scope, queue, there)
     return codes
 
 

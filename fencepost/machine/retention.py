@@ -44,6 +44,10 @@ def _erase(batch: Batch, row: TaskRow, fence: int | None) -> str:
     if row.state not in ENDED:
         row.state = "cancelled"
     row.erased = batch.now
+    loaded = batch.loaded
+    for lookup, stored in loaded.receipts.items():  # so that the rest of this batch knows it
+        if stored.number == row.created_entry:
+            loaded.tombstones.add(lookup)
     batch.stamp(row)
     batch.changes.erased.append(row)
     return entry.item(row, before)
@@ -56,8 +60,8 @@ def purge(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
     if codes := batch.blocked():
         return refuse(codes, command)
     scope = batch.scope(caller.scope)
-    found = [batch.loaded.tasks[task_id] for task_id in batch.loaded.purgeable]
-    rows = [row for row in found if _due(batch, row, scope, command.queue)][: command.limit]
+    found = [batch.loaded.tasks.get(task_id) for task_id in batch.loaded.purgeable]
+    rows = [row for row in found if row is not None and _due(batch, row, scope, command.queue)][: command.limit]
     if not rows and request.key is None:
         return accept(None)
     items = [entry.gone(row, command.queue or "") for row in rows]

@@ -60,12 +60,15 @@ def new_task_issues(
     row = batch.loaded.queues.get((scope, queue))
     settings = QueueSettings() if row is None else row.settings
     codes = []
+    named: dict[str, bytes] = {}
     for new in tasks:
         payload = new.members["payload"]
         if limits.payload_too_large(len(payload), settings):
             codes.append("payload_too_large")
         if new.key is not None:
             codes += key_issues(batch, scope, queue, new, payload)
+            if named.setdefault(new.key, payload) != payload:  # twice in this very command
+                codes.append("key_conflict")
     return codes
 
 
@@ -77,7 +80,7 @@ def key_issues(batch: Batch, scope: str, queue: str, new: NewTask, payload: byte
     if row is None:
         return []
     salt = batch.loaded.salts.get(row.id)
-    if salt is None:
+    if salt is None or row.erased:
         return ["receipt_erased"]
     same = entry.content_commitment(salt, new.key, payload) == row.content
     return [] if same else ["key_conflict"]
@@ -126,6 +129,8 @@ def add_obligations(batch: Batch, parent: TaskRow, result: bytes, digest: bytes)
     for destination in settings.destinations:
         queue = batch.need_queue(parent.scope, destination)
         row = batch.new_task(queue, OBLIGATION, batch.now, message, parent.id)
+        if parent.id in batch.loaded.children:  # an erase later in this batch takes it along
+            batch.loaded.children[parent.id].append(row.task_id)
         items.append(entry.item(row, None, parent.queue, "obligation"))
     return items
 

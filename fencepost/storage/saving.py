@@ -26,10 +26,11 @@ Bury = Callable[[str], bytes]
 
 def save(changes: Changes, loaded: Loaded, bury: Bury) -> Steps[None]:
     """All changes of a batch, inside the transaction that loaded its rows."""
-    if changes.end_leases:
-        yield one("end_leases", now=loaded.wall)
     yield from _places(changes)
     yield from _tasks(changes, loaded)
+    if changes.end_leases and changes.store is not None:
+        yield one("end_leases", now=loaded.wall, floor=changes.store.floor)
+        yield one("wait_again", now=loaded.wall)
     yield from _results(changes)
     if changes.entries:
         yield many("insert_entry", [entry_columns(entry) for entry in changes.entries])

@@ -189,7 +189,12 @@ delete from fencepost_refused where queue_id = ? and id <= coalesce((
 -- name: end_leases
 update fencepost_task
 set lease_expires_at = min(lease_expires_at, :now), rank = min(rank, :now)
-where queue_id in (select id from fencepost_queue) and place = 2;
+where queue_id in (select id from fencepost_queue) and place = 2 and epoch < :floor;
+
+-- name: wait_again
+-- after the clock was set back: what is not due any more stands in no claim's way
+update fencepost_task set place = 1, rank = due_at
+where queue_id in (select id from fencepost_queue) and place = 0 and due_at > :now;
 
 -- name: keys_of_task
 select number, key from fencepost_entry

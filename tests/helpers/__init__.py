@@ -1,0 +1,1 @@
+"""What several test modules need; each module here has one clear subject."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from fencepost import canonical, fields
 from fencepost.canonical import Json
 from fencepost.issues import InvalidRequest
-from fencepost.parts import NOTHING, Part, as_object, build, content, parts, sealed, wire
+from fencepost.parts import NOTHING, Part, build, content, parts, sealed, wire
 
 
 @sealed
@@ -54,7 +54,7 @@ class Enqueue(Command):
     verb: ClassVar[str] = "enqueue"
     queue: str = wire(fields.name, fields.plain)
     tasks: tuple[NewTask, ...] = wire(
-        parts(NewTask, 1, fields.MAX_TASKS_PER_COMMAND), fields.listed(as_object)
+        parts(NewTask, 1, fields.MAX_TASKS_PER_COMMAND), fields.listed(Part.encoded_object)
     )
 
 
@@ -125,7 +125,7 @@ class Complete(LeaseCommand):
     result: Any = content(default=NOTHING)
     expected_revision: int | None = wire(fields.count, fields.number, default=None)
     followups: tuple[Followup, ...] = wire(
-        parts(Followup, 0, fields.MAX_TASKS_PER_COMMAND), fields.listed(as_object), default=()
+        parts(Followup, 0, fields.MAX_TASKS_PER_COMMAND), fields.listed(Part.encoded_object), default=()
     )
 
 
@@ -306,12 +306,12 @@ class Request:
     body: bytes
     key: str | None
     sha256: bytes
+    result_sha256: bytes | None
 
     @classmethod
     def of(cls, command: Command, key: str | None = None) -> Request:
         """The request for a command built in Python."""
-        members = {**command.members, "verb": fields.plain(command.verb)}
-        return cls._sealed(command, canonical.join(members), key)
+        return cls._sealed(command, command.encoded_object(), key)
 
     @classmethod
     def read(cls, body: bytes, key: str | None = None) -> Request:
@@ -328,8 +328,11 @@ class Request:
     @classmethod
     def _sealed(cls, command: Command, body: bytes, key: str | None) -> Request:
         digest = canonical.sha256(body)
+        members = command.members
+        result = members.get("result") or members.get("evidence")
+        result_sha256 = None if result is None else canonical.sha256(result)
         if key is not None:
             fields.key(key, "idempotency_key")
             if command.leased and key == digest.hex():
                 key = None
-        return cls(command, body, key, digest)
+        return cls(command, body, key, digest, result_sha256)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.clock import from_datetime, from_rfc3339, to_rfc3339
 from fencepost.issues import InvalidRequest
@@ -195,8 +194,7 @@ def settings(value: Any, what: str) -> dict[str, Any]:
     return {member: SETTINGS[member](given, f"{what}.{member}") for member, given in value.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(NamedTuple):
     """One field of a command: its Python name, its name on the wire, its check and its bytes.
 
     `absent` is the default that says the field was left out; it is not checked and has no bytes.

@@ -60,20 +60,29 @@ class Part:
 
     SPECS: ClassVar[tuple[Spec, ...]] = ()
     WIRE: ClassVar[dict[str, str]] = {}
+    # Members that every object of the class has: the verb, for commands.
+    FIXED: ClassVar[dict[str, bytes]] = {}
+    # Each member with what precedes its value in the object, in RFC 8785 order.
+    ORDER: ClassVar[tuple[tuple[str, bytes], ...]] = ()
     members: dict[str, bytes] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        members: dict[str, bytes] = {}
-        for spec in self.SPECS:
-            value = getattr(self, spec.attribute)
-            if value is spec.absent:
+        members = dict(self.FIXED)
+        for attribute, name, check, encode, absent in self.SPECS:
+            value = getattr(self, attribute)
+            if value is absent:
                 continue
-            checked = spec.check(value, spec.wire)
+            checked = check(value, name)
             if checked is not value:
-                object.__setattr__(self, spec.attribute, checked)
-                value = checked
-            members[spec.wire] = spec.encode(value)
+                object.__setattr__(self, attribute, checked)
+            members[name] = encode(checked)
         object.__setattr__(self, "members", members)
+
+    def encoded_object(self) -> bytes:
+        """The whole object in RFC 8785 form, out of members that are encoded already."""
+        members = self.members
+        given = [before + members[name] for name, before in self.ORDER if name in members]
+        return b"{" + b",".join(given) + b"}"
 
     def encoded(self, name: str) -> bytes | None:
         """Canonical bytes of one member; None where it was left out."""
@@ -119,12 +128,12 @@ def parts(kind: type[PartType], low: int, high: int) -> Check:
     return fields.some(part, low, high)
 
 
-def as_object(part: Part) -> bytes:
-    return canonical.join(part.members)
-
-
 def sealed(kind: type[PartType]) -> type[PartType]:
     """Class decorator: collects the field specs once the dataclass exists."""
     kind.SPECS = _specs(kind)
     kind.WIRE = {spec.wire: spec.attribute for spec in kind.SPECS}
+    verb = getattr(kind, "verb", "")
+    kind.FIXED = {"verb": fields.plain(verb)} if verb else {}
+    names = sorted((*kind.WIRE, *kind.FIXED))
+    kind.ORDER = tuple((name, fields.plain(name) + b":") for name in names)
     return kind

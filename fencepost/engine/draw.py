@@ -45,6 +45,8 @@ class SystemDraw:
             if self._tail >> RANDOM_BITS:
                 self._millisecond += 1
                 self._tail = int.from_bytes(self._bytes(9), "big")
-        high, low = self._tail >> 62, self._tail & (1 << 62) - 1
-        text = f"{self._millisecond:012x}{0x7000 | high:04x}{1 << 63 | low:016x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        tail, millisecond = self._tail, self._millisecond
+        return "%08x-%04x-7%03x-%04x-%012x" % (
+            millisecond >> 16, millisecond & 0xFFFF, tail >> 62,
+            0x8000 | tail >> 48 & 0x3FFF, tail & 0xFFFF_FFFF_FFFF,
+        )  # fmt: skip

@@ -34,6 +34,7 @@ class Waiting:
 
     sent: list[Sent]
     future: Answer
+    units: int
 
 
 class Writer:
@@ -64,7 +65,8 @@ class Writer:
                     target=self._run, name="fencepost-writer", daemon=True
                 )
                 self._thread.start()
-            self._queue.put(Waiting(sent, future))
+            units = sum(weight(request.command) for _, request in sent)
+            self._queue.put(Waiting(sent, future, units))
         return future
 
     def close(self) -> None:
@@ -114,7 +116,7 @@ class Writer:
         began = clock.steady()
         with self.store.transaction() as transaction:
             done = self.transactor.settle(self.store, transaction, sent)
-        self._learn(clock.steady() - began, sum(weight(request.command) for _, request in sent))
+        self._learn(clock.steady() - began, sum(call.units for call in batch))
         self._unsealed += done.entries
         try:
             self.store.tidy(erased=done.erased)
@@ -123,8 +125,7 @@ class Writer:
 
     def _gather(self, first: Waiting) -> list[Waiting]:
         batch = [first]
-        room = TURN_MICROSECONDS / self._pace
-        room -= sum(weight(request.command) for _, request in first.sent)
+        room = TURN_MICROSECONDS / self._pace - first.units
         while room > 0:
             try:
                 call = self._queue.get_nowait()
@@ -134,7 +135,7 @@ class Writer:
                 self._queue.put(None)
                 break
             batch.append(call)
-            room -= sum(weight(request.command) for _, request in call.sent)
+            room -= call.units
         return batch
 
     def _learn(self, microseconds: int, units: int) -> None:

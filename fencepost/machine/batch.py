@@ -51,15 +51,21 @@ class QueueRow:
     changed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Stored:
-    """An entry as the store keeps it; the opening is None once it has been erased."""
+    """An entry as the store keeps it; the opening is None once it has been erased.
+
+    `key` is the lookup of a caller's key, `task` the row id of the one task that the command
+    targets (its receipt is found by digest); both are set on entries that are new.
+    """
 
     number: int
     body: bytes | None
     salt: bytes | None
     request_sha256: bytes | None
     result_sha256: bytes | None
+    key: str | None = None
+    task: int | None = None
 
     def receipt(self) -> Receipt | None:
         if self.body is None or self.salt is None or self.request_sha256 is None:
@@ -95,21 +101,7 @@ class Loaded:
     children: dict[int, list[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class NewEntry:
-    """An entry to be written, with its opening; `key` is the lookup of a caller's key, `task`
-    the row id of the one task that the command targets (its receipt is found by digest)."""
-
-    number: int
-    body: bytes
-    key: str | None
-    task: int | None
-    salt: bytes
-    request_sha256: bytes
-    result_sha256: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewResult:
     """A result to be written; `body` is None where the queue keeps digests only."""
 
@@ -146,7 +138,7 @@ class Changes:
     updated: dict[str, TaskRow] = field(default_factory=dict)
     results: list[NewResult] = field(default_factory=list)
     reviews: list[tuple[str, int, int]] = field(default_factory=list)
-    entries: list[NewEntry] = field(default_factory=list)
+    entries: list[Stored] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     erased: list[TaskRow] = field(default_factory=list)
     purged: list[TaskRow] = field(default_factory=list)
@@ -258,35 +250,16 @@ class Batch:
         """A fresh ready task, which a later claim of the same batch may take."""
         self.last_task += 1
         salt = self.loaded.draw.salt()
-        attempts = new.max_attempts
+        now, number = self.now, self.last_entry + 1
+        attempts = queue.settings.max_attempts if new.max_attempts is None else new.max_attempts
         task = TaskRow(
-            id=self.last_task,
-            task_id=self.loaded.draw.task_id(self.now),
-            scope=queue.scope,
-            queue=queue.queue,
-            key=new.key,
-            state="ready",
-            priority=new.priority or 0,
-            due_at=due_at,
-            attempt=0,
-            max_attempts=queue.settings.max_attempts if attempts is None else attempts,
-            round=1,
-            revision=0,
-            fence=0,
-            epoch=0,
-            policy_version=0,
-            worker_id=None,
-            granted_at=0,
-            lease_expires_at=0,
-            created_at=self.now,
-            changed_at=self.now,
-            content=entry.content_commitment(salt, new.key, payload),
-            created_entry=self.last_entry + 1,
-            entry=self.last_entry + 1,
-            parent=parent,
-            reason=None,
-            erased=0,
-        )
+            self.last_task, self.loaded.draw.task_id(now), queue.scope, queue.queue, new.key,
+            "ready", new.priority or 0, due_at,
+            0, attempts, 1, 0,  # attempt, max_attempts, round, revision
+            0, 0, 0, None, 0, 0,  # never leased: fence, epoch, policy, worker, granted, expires
+            now, now, entry.content_commitment(salt, new.key, payload), number, number, parent,
+            None, 0,  # no reason, not erased
+        )  # fmt: skip
         self.changes.inserted[task.task_id] = self.loaded.tasks[task.task_id] = task
         self.changes.payloads.append((task.id, salt, payload))
         self.loaded.salts[task.id] = salt
@@ -323,18 +296,15 @@ class Batch:
         )  # fmt: skip
         assert len(body) <= MAX_ENTRY_BYTES, "entry_too_large was not seen in time"
         self.last_entry += 1
-        lookup = None if key is None else lookup_of(caller.scope, actor, key)
-        target = task.id if task is not None and own else None
-        new = NewEntry(
-            self.last_entry, body, lookup, target, salt, request.sha256, result_sha256
-        )
-        self.changes.entries.append(new)
-        stored = Stored(new.number, body, salt, request.sha256, result_sha256)
-        if lookup is not None:
-            self.loaded.receipts[lookup] = stored
-        if target is not None:
-            self.loaded.digests[target, request.sha256] = stored
-        return Receipt(new.number, body, salt, request.sha256, result_sha256)
+        stored = Stored(self.last_entry, body, salt, request.sha256, result_sha256)
+        self.changes.entries.append(stored)
+        if key is not None:
+            stored.key = lookup_of(caller.scope, actor, key)
+            self.loaded.receipts[stored.key] = stored
+        if task is not None and own:
+            stored.task = task.id
+            self.loaded.digests[task.id, request.sha256] = stored
+        return Receipt(stored.number, body, salt, request.sha256, result_sha256)
 
     def closing_store(self) -> StoreState:
         """The store's row after the batch."""

@@ -72,7 +72,7 @@ def _no_authority(
         code = authority.scope_revoked(caller, command, scope)
     if code is None and task_id is not None and (task is None or task.scope != caller.scope):
         code = "not_found"
-    if code is not None or command.verb in ("queue.set", "sweep", "purge"):
+    if code is not None or authority.on_any_queue(caller):
         return code
     for queue in _queues_of(command, task):
         row = batch.loaded.queues.get((caller.scope, queue))
@@ -93,12 +93,12 @@ def _queues_of(command: Command, task: TaskRow | None) -> Iterable[str]:
 
 def _too_large(command: Command) -> str | None:
     """Rule 2: an entry that could not hold all the tasks. Constants only, never a setting."""
-    own = elsewhere = 0
     if isinstance(command, Enqueue):
-        own = len(command.tasks)
-    elif isinstance(command, Complete):
-        own, elsewhere = 1, len(command.followups)
-    size = longest(own, elsewhere, MAX_DESTINATIONS)
+        size = longest(len(command.tasks), 0, 0)
+    elif isinstance(command, Complete) and command.followups:
+        size = longest(1, len(command.followups), MAX_DESTINATIONS)
+    else:
+        return None
     return "entry_too_large" if size > MAX_ENTRY_BYTES else None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fencepost.canonical import sha256
 from fencepost.commands import (
     Claim,
     Command,
@@ -57,17 +56,16 @@ def needs(sent: Sequence[Sent]) -> Needs:
             wanted.tasks.add((caller.scope, task_id))
             if command.leased and request.key is None:
                 wanted.digests.add((task_id, request.sha256))
+            if request.result_sha256 is not None:
+                wanted.results.add((task_id, request.result_sha256))
         _of_verb(wanted, caller.scope, command)
     return wanted
 
 
 def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
     if isinstance(command, Complete):
-        _new_tasks(wanted, scope, [(task.queue, task.key) for task in command.followups])
-    if command.verb in ("submit", "complete", "resolve"):
-        result = command.encoded("evidence" if command.verb == "resolve" else "result")
-        if result is not None:
-            wanted.results.add((getattr(command, "task_id", ""), sha256(result)))
+        if command.followups:
+            _new_tasks(wanted, scope, [(task.queue, task.key) for task in command.followups])
     elif isinstance(command, Enqueue):
         _new_tasks(wanted, scope, [(command.queue, task.key) for task in command.tasks])
     elif isinstance(command, Claim):

@@ -60,7 +60,7 @@ def resolve(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
     """blocked → done with evidence (which is a result), ready, or dead."""
     command = request.command
     assert isinstance(command, Resolve) and task is not None
-    evidence = command.members.get("evidence")
+    evidence, digest = command.members.get("evidence"), request.result_sha256
     codes = outside_issues(batch, command, task)
     if evidence is not None and limits.result_too_large(len(evidence), batch.settings(task)):
         codes.append("payload_too_large")
@@ -68,9 +68,7 @@ def resolve(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
         return refuse(codes, command, **facts(task))
     batch.touch(task, command.fence)
     obligations: list[str] = []
-    digest = None
-    if evidence is not None:
-        digest = canonical.sha256(evidence)
+    if evidence is not None and digest is not None:
         if (task.id, task.round, digest) not in batch.loaded.results:
             obligations = accept_result(batch, task, evidence, digest)
         task.state = "done"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fencepost import canonical
 from fencepost.commands import Complete, Fail, Request, Submit
 from fencepost.issues import ISSUES, LeaseLost, in_order
 from fencepost.journal import entry
@@ -19,8 +18,8 @@ def submit(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
     """leased → leased, revision + 1: a result is accepted and the lease is kept."""
     command = request.command
     assert isinstance(command, Submit) and task is not None
-    result = command.members["result"]
-    digest = canonical.sha256(result)
+    result, digest = command.members["result"], request.result_sha256
+    assert digest is not None
     recorded = batch.loaded.results.get((task.id, task.round, digest))
     codes = _result_issues(batch, command, task, result)
     if duplicate_result(recorded):
@@ -41,8 +40,7 @@ def complete(batch: Batch, caller: Caller, request: Request, task: TaskRow | Non
     """leased → done, with a result or none. A result recorded in this round is not added again."""
     command = request.command
     assert isinstance(command, Complete) and task is not None
-    result = command.members.get("result")
-    digest = None if result is None else canonical.sha256(result)
+    result, digest = command.members.get("result"), request.result_sha256
     codes = _result_issues(batch, command, task, result)
     if command.followups:
         codes += _followup_issues(batch, task, command)
@@ -55,9 +53,8 @@ def complete(batch: Batch, caller: Caller, request: Request, task: TaskRow | Non
         obligations = accept_result(batch, task, result, digest)
     task.state = "done"
     batch.stamp(task)
-    items = [entry.item(task, "leased", task.queue)]
-    items += [tasks.add_followup(batch, task, new.queue, new) for new in command.followups]
-    items += obligations
+    followups = [tasks.add_followup(batch, task, new.queue, new) for new in command.followups]
+    items = [entry.item(task, "leased", task.queue), *followups, *obligations]
     receipt = batch.record(
         caller, request, items, queue=task.queue, task=task, result_sha256=digest
     )

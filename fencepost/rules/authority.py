@@ -31,9 +31,14 @@ def forbidden(caller: Caller, command: Command) -> str | None:
     return "forbidden" if bound and actor_of(caller, command) != caller.actor else None
 
 
+def on_any_queue(caller: Caller) -> bool:
+    """Whom `forbidden_queue` never stops: the operator and a human."""
+    return caller.kind in ("operator", "human")
+
+
 def forbidden_queue(caller: Caller, is_destination: bool) -> str | None:
     """Only a dispatcher (or the operator) may claim, enqueue or settle on a destination."""
-    if caller.kind in ("operator", "human"):
+    if on_any_queue(caller):
         return None
     return "forbidden" if is_destination != (caller.kind == "dispatcher") else None
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fencepost.issues import GuardTripped
-from fencepost.machine.batch import Changes, Loaded, NewEntry
+from fencepost.machine.batch import Changes, Loaded, Stored
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import TaskRow
 from fencepost.storage.loading import request_id
@@ -117,8 +117,9 @@ def _results(changes: Changes) -> Steps[None]:
         yield from _guarded("close_commitment", list(changes.reviews))
 
 
-def entry_columns(entry: NewEntry) -> tuple[Any, ...]:
+def entry_columns(entry: Stored) -> tuple[Any, ...]:
     """An entry beside its opening."""
+    assert entry.request_sha256 is not None
     return (
         entry.number, entry.key, entry.task, request_id(entry.request_sha256), entry.body,
         entry.salt, entry.request_sha256, entry.result_sha256,

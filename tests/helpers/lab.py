@@ -90,14 +90,13 @@ def raw(path: Path) -> Iterator[sqlite3.Connection]:
 
 def counts(connection: sqlite3.Connection) -> tuple[int, int, int]:
     """(results, receipts of results, outbox rows)."""
-    questions = (
-        "select count(*) from fencepost_result",
-        "select count(*) from fencepost_entry where result_sha256 is not null",
-        "select count(*) from fencepost_task t join fencepost_queue q on q.id = t.queue_id "
-        "where q.is_destination = 1",
-    )
-    results, receipts, outbox = (connection.execute(q).fetchone()[0] for q in questions)
-    return results, receipts, outbox
+    (found,) = connection.execute(
+        "select (select count(*) from fencepost_result), "
+        "(select count(*) from fencepost_entry where result_sha256 is not null), "
+        "(select count(*) from fencepost_task t join fencepost_queue q on q.id = t.queue_id "
+        "where q.is_destination = 1)"
+    ).fetchall()
+    return found
 
 
 def dump(connection: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]]]:

@@ -16,7 +16,8 @@ where q.scope = :scope and q.queue = :queue and t.key = :key;
 -- name: list_tasks
 select t.task_id, q.scope, q.queue, t.key, t.state, t.priority, t.due_at, t.attempt,
     t.max_attempts, t.round, t.revision, t.fence, t.epoch, t.policy_version, t.worker_id,
-    t.granted_at, t.lease_expires_at, t.created_at, t.changed_at, null, t.reason, t.erased, t.id
+    t.granted_at, t.lease_expires_at, t.created_at, t.changed_at,
+    (select p.task_id from fencepost_task p where p.id = t.parent), t.reason, t.erased, t.id
 from fencepost_task t join fencepost_queue q on q.id = t.queue_id
 where q.scope = :scope and (:queue is null or q.queue = :queue)
     and (:state is null or t.state = :state) and t.id > :after

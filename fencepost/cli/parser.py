@@ -1,0 +1,162 @@
+"""Reads the command line: global flags, the verb, and then only that verb's own arguments.
+
+Two small parsers are built, never one a verb, so that a command starts quickly. Whatever is
+wrong is raised as InvalidRequest, which names the argument.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fencepost.issues import InvalidRequest
+
+if TYPE_CHECKING:
+    from fencepost.cli.subcommands import Subcommand
+
+DEFAULTS = {"store": "fencepost.db", "scope": "default", "actor": "local"}
+WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+"""A decimal integer as Python and JSON write it; longer ones are out of every range."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that begins its help with examples and raises instead of ending the program."""
+
+    def __init__(self, examples: Sequence[str] = (), **options: Any) -> None:
+        options.setdefault("allow_abbrev", False)
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options)
+        self.examples = examples
+
+    def format_help(self) -> str:
+        """Examples first, then what argparse says."""
+        head = "".join(f"  {line}\n" for line in self.examples)
+        return (f"examples:\n{head}\n" if head else "") + super().format_help()
+
+    def error(self, message: str) -> NoReturn:
+        """Bad usage. Raises InvalidRequest with what argparse found wrong."""
+        if "unrecognized" in message or "expected" in message:
+            message += " (a value that begins with - is taken for a flag; no name may begin so)"
+        raise InvalidRequest(f"{message}; see: {self.prog} --help")
+
+
+def whole(text: str) -> int:
+    """A decimal integer: no sign but -, no leading zero, no point, no space."""
+    if WHOLE.fullmatch(text) is None:
+        shown = text if len(text) <= 40 else text[:37] + "..."
+        raise argparse.ArgumentTypeError(f"{shown!r} is not an integer in decimal digits")
+    return int(text)
+
+
+def global_flags() -> argparse.ArgumentParser:
+    """The flags that stand before or after the verb. Only those that were given are set."""
+    parser = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    group = parser.add_argument_group("flags of every verb, before or after it")
+    group.add_argument(
+        "--store", metavar="PATH", help="the store (FENCEPOST_STORE; default ./fencepost.db)"
+    )
+    group.add_argument("--scope", metavar="S", help="scope (FENCEPOST_SCOPE; default: default)")
+    group.add_argument(
+        "--actor", metavar="A", help="who sends the command (FENCEPOST_ACTOR; default: local)"
+    )
+    group.add_argument("--json", action="store_true", help="one JSON object a line on stdout")
+    group.add_argument(
+        "--allow-filesystem", metavar="TYPE",
+        help="use a store on this network file system although SQLite is not safe there",
+    )  # fmt: skip
+    return parser
+
+
+def top_parser(version: str, verbs: Mapping[str, Subcommand]) -> Parser:
+    """Reads what stands before the verb; `rest` holds what follows it."""
+    listed = "\n".join(f"  {name:<18}{verb.help}" for name, verb in verbs.items())
+    parser = Parser(
+        prog="fencepost",
+        parents=[global_flags()],
+        usage="fencepost [--store PATH] [--scope S] [--actor A] [--json] VERB ...",
+        description=f"verbs (fencepost VERB --help says more):\n{listed}",
+        examples=(
+            "fencepost init                                    create ./fencepost.db",
+            "fencepost enqueue pages '{\"page\": 17}'            put a task on a queue",
+            "fencepost claim pages --worker laptop-3           take it, with a fence",
+            "fencepost complete TASK --worker laptop-3 --fence F '{\"ok\": true}'",
+            "fencepost demo                                    see it hold under failures",
+        ),
+        epilog="exit codes: 0 accepted or replayed, 2 bad usage or request, 3 refused, "
+        "4 not found,\n5 schema or version, 6 store unavailable or outcome unknown, "
+        "7 journal broken, 130 Ctrl-C",
+    )
+    parser.add_argument("--version", action="version", version=f"fencepost {version}")
+    parser.add_argument("verb", metavar="VERB", help=argparse.SUPPRESS)
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def verb_parser(name: str, verb: Subcommand, *, raw: bool) -> Parser:
+    """The parser of one verb; with `raw` it takes a whole command from --request instead."""
+    parser = Parser(
+        prog=f"fencepost {name}",
+        parents=[global_flags()],
+        description=verb.help,
+        examples=verb.examples,
+    )
+    fill(parser, verb, raw=raw)
+    return parser
+
+
+def fill(parser: argparse.ArgumentParser, verb: Subcommand, *, raw: bool = False) -> None:
+    """Add the arguments of a verb."""
+    if not raw:
+        verb.arguments(parser)
+    if verb.sends:
+        parser.add_argument(
+            "--key", metavar="K",
+            help="idempotency key: the same command sent again under it gets the same receipt",
+        )  # fmt: skip
+        parser.add_argument(
+            "--request", metavar="FILE|-", required=raw,
+            help="send these bytes as the command, exactly as they are, in place of arguments",
+        )  # fmt: skip
+
+
+def parse(
+    argv: Sequence[str],
+    version: str,
+    verbs: Mapping[str, Subcommand],
+    environ: Mapping[str, str],
+) -> argparse.Namespace:
+    """The arguments, with flags over environment over defaults. Raises InvalidRequest."""
+    top = top_parser(version, verbs)
+    args = top.parse_args(argv)
+    args.verb = normal(args.verb)
+    verb = verbs.get(args.verb)
+    if verb is None:
+        top.error(f"there is no verb {args.verb!r}{_meant(args.verb, verbs)}")
+    if not verb.forwards:
+        rest, args.rest = args.rest, []
+        cut = rest[: rest.index("--")] if "--" in rest else rest
+        raw = verb.sends and any(token.split("=")[0] == "--request" for token in cut)
+        verb_parser(args.verb, verb, raw=raw).parse_args(rest, args)
+    args.given = frozenset(name for name in DEFAULTS if name in args)
+    for name, default in DEFAULTS.items():
+        if name not in args:
+            value = environ.get(f"FENCEPOST_{name.upper()}") or default
+            setattr(args, name, value)
+    for name, absent in (("json", False), ("allow_filesystem", None)):
+        if name not in args:
+            setattr(args, name, absent)
+    return args
+
+
+def normal(verb: str) -> str:
+    """How a command's verb is spelled here: `queue.set` is also `queue-set`."""
+    return verb.replace(".", "-").replace("_", "-")
+
+
+def _meant(verb: str, verbs: Mapping[str, Subcommand]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(verb, verbs, n=1)
+    return f"; did you mean {close[0]}?" if close else ""

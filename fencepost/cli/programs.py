@@ -1,0 +1,30 @@
+"""demo, bench and completion: what brings its own arguments, or none that touch a store."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from importlib import import_module
+from importlib.resources import files
+
+from fencepost.cli.output import Out
+
+
+def demo(args: Namespace, out: Out) -> int:
+    return _program("demo", args, out)
+
+
+def bench(args: Namespace, out: Out) -> int:
+    return _program("bench", args, out)
+
+
+def _program(name: str, args: Namespace, out: Out) -> int:
+    flags = ["--json"] if out.json and "--json" not in args.rest else []
+    code: int = import_module(f"fencepost.operate.{name}").main([*args.rest, *flags])
+    return code
+
+
+def completion(args: Namespace, out: Out) -> int:
+    """Print what shtab made of this very table at development time."""
+    text = files("fencepost.cli").joinpath("completions", f"fencepost.{args.shell}").read_text()
+    print(text, end="")
+    return 0

@@ -138,7 +138,7 @@ def parse(
         rest, args.rest = args.rest, []
         cut = rest[: rest.index("--")] if "--" in rest else rest
         raw = verb.sends and any(token.split("=")[0] == "--request" for token in cut)
-        verb_parser(args.verb, verb, raw=raw).parse_args(rest, args)
+        verb_parser(args.verb, verb, raw=raw).parse_intermixed_args(rest, args)
     args.given = frozenset(name for name in DEFAULTS if name in args)
     for name, default in DEFAULTS.items():
         if name not in args:

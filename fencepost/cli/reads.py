@@ -114,20 +114,17 @@ def refused(args: Namespace, out: Out) -> int:
 def stats(args: Namespace, out: Out) -> int:
     with open_store(args) as fp:
         found = fp.stats()
-    now = found["now"]
-    found["now"] = to_rfc3339(now)
-    found.pop("clock_jumps")
-    for row in found["queues"]:
-        due = row["next_due_at"]
-        row["next_due_at"] = None if due is None else to_rfc3339(due)
+    now, rows = found["now"], found["queues"]
     if out.json:
-        out.data(found)
-    elif not found["queues"]:
+        told = [{**row, "since": row["since"] and to_rfc3339(row["since"])} for row in rows]
+        out.data({"scope": found["scope"], "now": to_rfc3339(now), "queues": told})
+    elif not rows:
         out.say(f"scope {args.scope} is empty")
     else:
-        head = ("queue", "state", "tasks", "not yet due", "lapsed", "next due")
-        names = ("queue", "state", "tasks", "waiting", "lapsed", "next_due_at")
-        out.table(head, [[row[n] for n in names] for row in found["queues"]], right=(2, 3, 4))
+        ages = [None if row["since"] is None else ago((now - row["since"]) / SECOND) for row in rows]
+        names = ("queue", "state", "tasks", "lapsed")
+        lines = [[*(row[name] for name in names), age] for row, age in zip(rows, ages, strict=True)]
+        out.table((*names, "first"), lines, right=(2, 3))
     return 0
 
 

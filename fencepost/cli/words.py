@@ -68,7 +68,7 @@ def _ended(command: Command, outcome: Outcome) -> str:
         case Complete():
             return f"done at revision {revision}"
         case Fail():
-            state = outcome.receipt.entry["tasks"][0]["to"] if outcome.receipt else ""
+            state = outcome.receipt.entry["tasks"][0]["state"] if outcome.receipt else ""
             return f"failed, {THEN[command.then]}; it is {state}"
         case Resolve():
             return RESOLVED[command.to]

@@ -275,12 +275,14 @@ class Task:
         for spec in fields(self):
             value = getattr(self, spec.name)
             if spec.name in TIMES:
-                value = to_rfc3339(value) if value else None
+                never = self.fence == 0 and spec.name in OF_A_LEASE
+                value = None if never else to_rfc3339(value)
             values["fencing_token" if spec.name == "fence" else spec.name] = value
         return values
 
 
-TIMES = frozenset({"due_at", "granted_at", "lease_expires_at", "created_at", "changed_at"})
+OF_A_LEASE = frozenset({"granted_at", "lease_expires_at"})
+TIMES = frozenset({"due_at", "created_at", "changed_at"}) | OF_A_LEASE
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import fencepost
 from fencepost.clock import FakeClock
 from fencepost.handle import Handle
@@ -20,3 +23,10 @@ def claim_one_each(path: str, worker: str) -> list[tuple[str, int]]:
         while leases := fp.claim(QUEUE, worker_id=worker):
             taken += [(lease.task_id, lease.fence) for lease in leases]
     return taken
+
+
+def claim_and_die(path: str, now: int) -> None:
+    """Claim one task and be killed with it in hand."""
+    fp = opened(path, now)
+    (_,) = fp.claim(QUEUE, worker_id="w1")
+    os.kill(os.getpid(), signal.SIGKILL)

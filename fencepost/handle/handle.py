@@ -87,6 +87,11 @@ class Handle(Verbs):
         """One outcome each. Raises Unavailable if the turn did not come in time: nothing done."""
         if not commands:
             return []
+        if self._store.in_turn():
+            raise InvalidRequest(
+                "this thread is inside a `within` block, which holds the turn: send the command "
+                "through the block's own object"
+            )
         future = self.send(commands)
         try:
             return future.result(self._wait_seconds)

@@ -29,9 +29,9 @@ def claim(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
         codes.append(code)
     if codes:
         return refuse(codes, command)
-    candidates = Candidates(batch, [q for q in queues if not q.settings.paused], task)
-    taken = candidates.take(command.limit)
-    settle_lapsed(batch, caller, request, candidates.spent)
+    open_queues = [queue for queue in queues if not queue.settings.paused]
+    taken = Candidates(batch, open_queues, task).take(command.limit)
+    settle_lapsed(batch, caller, request, spent(batch, open_queues, task))
     if not taken and request.key is None:
         return accept(None)
     one = command.queues[0] if command.queues and len(command.queues) == 1 else ""
@@ -51,18 +51,13 @@ def _queues(
 
 
 class Candidates:
-    """The tasks that a claim may take, best first: higher priority, then older.
-
-    `spent` collects lapsed tasks that cannot be claimed: the claim settles them on its way.
-    """
+    """The tasks that a claim may take, best first: higher priority, then older."""
 
     def __init__(self, batch: Batch, queues: list[QueueRow], task: TaskRow | None) -> None:
         self.batch = batch
-        self.spent: list[TaskRow] = []
-        pools = [batch.loaded.pool.get((queue.scope, queue.queue), []) for queue in queues]
+        self.pools = [batch.loaded.pool.get((queue.scope, queue.queue), []) for queue in queues]
         if task is not None:
-            pools = [[(0, task.id, task.task_id)]] if queues else []
-        self.pools = pools
+            self.pools = [[(0, task.id, task.task_id)]] if queues else []
 
     def take(self, limit: int) -> list[TaskRow]:
         taken: list[TaskRow] = []
@@ -81,13 +76,19 @@ class Candidates:
         """The superset that SQL selected is judged here, by rows as they are by now."""
         if row.state == "ready":
             return row.due_at <= self.batch.now
-        if not lapsed(row, self.batch.moment(row.scope)):
-            return False
-        if retry.claimable_after_lapse(row, self.batch.settings(row)):
-            return True
-        if len(self.spent) < MAX_SWEEP:  # what an entry can name; the next claim goes on
-            self.spent.append(row)
-        return False
+        overdue = lapsed(row, self.batch.moment(row.scope))
+        return overdue and retry.claimable_after_lapse(row, self.batch.settings(row))
+
+
+def spent(batch: Batch, queues: list[QueueRow], task: TaskRow | None) -> list[TaskRow]:
+    """Lapsed tasks that cannot be claimed again: the claim settles a bounded number on its way."""
+    ids = [task.task_id] if task is not None else []
+    for queue in queues if task is None else ():
+        ids += batch.loaded.lapsed.get((queue.scope, queue.queue), [])
+    found = (batch.loaded.tasks[task_id] for task_id in ids)
+    over = [row for row in found if lapsed(row, batch.moment(row.scope))]
+    rows = [r for r in over if not retry.claimable_after_lapse(r, batch.settings(r))]
+    return rows[:MAX_SWEEP]  # what an entry can name; the next claim goes on
 
 
 def _lease(batch: Batch, command: Claim, row: TaskRow, queue: str) -> str:

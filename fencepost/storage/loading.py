@@ -199,6 +199,7 @@ def _pool(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None]:
     ended = yield one(
         "lapsed_tasks", queue_id=row.id, now=loaded.now, limit=limit + SWEPT_BY_A_CLAIM
     )
+    loaded.lapsed[scope, queue] = [row[1] for row in ended]
     found = yield from _add_tasks(loaded, [*ready, *ended])
     pool.extend((-task.priority, task.id, task.task_id) for task in found)
     heapify(pool)

@@ -51,6 +51,9 @@ class Store(Protocol):
     def turn(self) -> AbstractContextManager[Any]:
         """The right to write. Everything from `begin` to `commit`, and `tidy`, is inside it."""
 
+    def in_turn(self) -> bool:
+        """Whether the calling thread has the turn: waiting for it would wait for itself."""
+
     def transaction(self) -> AbstractContextManager[Transaction]:
         """The store's own connection for writing, for the thread that has the turn."""
 

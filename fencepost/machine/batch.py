@@ -56,7 +56,7 @@ class Stored:
     """An entry as the store keeps it; the opening is None once it has been erased.
 
     `key` is the lookup of a caller's key, `task` the row id of the one task that the command
-    targets (its receipt is found by digest); both are set on entries that are new.
+    targets (its receipt is found by digest); both are set on what is new or found by key.
     """
 
     number: int

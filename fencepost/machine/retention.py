@@ -6,6 +6,7 @@ from fencepost.commands import Erase, Purge, Request
 from fencepost.journal import entry
 from fencepost.machine.batch import Batch, Verdict, accept, refuse
 from fencepost.machine.claims import facts
+from fencepost.machine.tasks import task_lookup
 from fencepost.model import Caller, QueueSettings, Scope, TaskRow
 from fencepost.rules.fence import moved_on
 from fencepost.rules.lifecycle import ENDED
@@ -35,6 +36,8 @@ def erase(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
         rows = [task, *rows]
     items = [_erase(batch, row, command.fence if row is task else None) for row in rows]
     receipt = batch.record(caller, request, items, task=task)
+    for row in rows:
+        _forget(batch, row)
     return accept(receipt, [row.task_id for row in rows], remaining=remaining)
 
 
@@ -44,13 +47,19 @@ def _erase(batch: Batch, row: TaskRow, fence: int | None) -> str:
     if row.state not in ENDED:
         row.state = "cancelled"
     row.erased = batch.now
-    loaded = batch.loaded
-    for lookup, stored in loaded.receipts.items():  # so that the rest of this batch knows it
-        if stored.number == row.created_entry:
-            loaded.tombstones.add(lookup)
     batch.stamp(row)
     batch.changes.erased.append(row)
     return entry.item(row, before)
+
+
+def _forget(batch: Batch, row: TaskRow) -> None:
+    """The rest of the batch meets the keys of what is gone as every later batch will."""
+    gone = batch.loaded.tombstones
+    if row.key is not None:
+        gone.add(task_lookup(row.scope, row.queue, row.key))
+    for lookup, stored in batch.loaded.receipts.items():
+        if row.id == stored.task or row.created_entry == stored.number:
+            gone.add(lookup)
 
 
 def purge(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
@@ -61,7 +70,8 @@ def purge(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
         return refuse(codes, command)
     scope = batch.scope(caller.scope)
     found = [batch.loaded.tasks.get(task_id) for task_id in batch.loaded.purgeable]
-    rows = [row for row in found if row is not None and _due(batch, row, scope, command.queue)][: command.limit]
+    there = [row for row in found if row is not None]
+    rows = [row for row in there if _due(batch, row, scope, command.queue)][: command.limit]
     if not rows and request.key is None:
         return accept(None)
     items = [entry.gone(row, command.queue or "") for row in rows]
@@ -70,6 +80,7 @@ def purge(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
         batch.changes.purged.append(row)
         batch.changes.updated.pop(row.task_id, None)
         del batch.loaded.tasks[row.task_id]
+        _forget(batch, row)
     receipt = batch.record(caller, request, items, queue=command.queue or "")
     return accept(receipt, [row.task_id for row in rows])
 

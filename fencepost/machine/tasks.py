@@ -79,7 +79,7 @@ def key_issues(batch: Batch, scope: str, queue: str, new: NewTask, payload: byte
     if row is None:
         return []
     salt = batch.loaded.salts.get(row.id)
-    if salt is None or row.erased:
+    if salt is None:
         return ["receipt_erased"]
     same = entry.content_commitment(salt, new.key, payload) == row.content
     return [] if same else ["key_conflict"]

@@ -63,7 +63,7 @@ on conflict (id) do update set settings = excluded.settings,
     is_destination = excluded.is_destination;
 
 -- name: receipts_by_key
-select e.key, e.number, e.body, e.salt, e.request_sha256, e.result_sha256
+select e.key, e.number, e.body, e.salt, e.request_sha256, e.result_sha256, e.key, e.task
 from json_each(:keys) j cross join fencepost_entry e indexed by fencepost_entry_key
     on e.key = j.value and e.key is not null;
 

@@ -1,0 +1,1 @@
+"""What operators run on a store or beside it: demo, bench, backup, doctor."""

@@ -127,7 +127,8 @@ def entry_columns(entry: Stored) -> tuple[Any, ...]:
 
 
 def _kept(changes: Changes, loaded: Loaded) -> Steps[None]:
-    places = {task.id: (task.scope, task.queue) for task in loaded.tasks.values()}
+    tasks = (*loaded.tasks.values(), *changes.purged)
+    places = {task.id: (task.scope, task.queue) for task in tasks}
     limits: dict[int, int] = {}
     rows = []
     for kept in changes.kept:

@@ -22,7 +22,9 @@ FLOORS = [
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms.split()}
 # (importing room, imported room): why this one may look sideways.
-SIDEWAYS: dict[tuple[str, str], str] = {}
+SIDEWAYS: dict[tuple[str, str], str] = {
+    ("operate", "cli"): "long runs show tables and progress with cli/terminal.py, as the verbs do",
+}
 # The same for an import under `if TYPE_CHECKING`, which nothing runs.
 FOR_TYPES = {("issues", "model"): "a refusal carries its Outcome"}
 ROOT_MAY_IMPORT = {"handle", "model", "commands", "issues", "parts"}

@@ -1,0 +1,111 @@
+"""What is measured and what is promised of it, in one table. Nothing else knows a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PHASES = (
+    "drain", "callers", "slow", "growth", "processes", "latency", "journal", "start", "memory",
+)  # fmt: skip
+
+PER_SECOND, MS, US, MB, SHARE, TIMES = "/s", "ms", "µs", "MB", "%", "×"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """`>=` or `<=` and the bound that is required; `aim` is what is hoped for. `every`: the
+    worst repetition decides, not the median."""
+
+    sense: str
+    bound: float
+    aim: float | None = None
+    every: bool = False
+
+    def met(self, value: float) -> bool:
+        return value >= self.bound if self.sense == ">=" else value <= self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the report: a figure, or with `over` its ratio to another of the same phase
+    within the same repetition."""
+
+    phase: str
+    name: str
+    text: str
+    unit: str = PER_SECOND
+    over: str = ""
+    goal: Goal | None = None
+
+
+def _ratio(
+    phase: str, name: str, over: str, text: str, sense: str = "", bound: float = 0,
+    aim: float | None = None,
+) -> Row:  # fmt: skip
+    goal = Goal(sense, bound, aim) if sense else None
+    return Row(phase, name, text, TIMES, over, goal)
+
+
+def _callers(phase: str, batched: float, threads: float) -> tuple[Row, ...]:
+    """64 callers of single commands, each going enqueue → claim 1 → complete."""
+    return (
+        Row(phase, "naive", "naive, one commit a command: lives of a task"),
+        Row(phase, "batched", "64 callers behind one batching submitter"),
+        _ratio(phase, "batched", "naive", "… over naive", ">=", batched),
+        Row(phase, "threads", "64 plain threads"),
+        _ratio(phase, "threads", "naive", "… over naive", ">=", threads),
+    )
+
+
+ROWS: tuple[Row, ...] = (
+    Row("drain", "commits", "limit L: commits of one row, WAL and FULL"),
+    Row("drain", "enqueue", "bulk enqueue (enqueue_many)"),
+    _ratio("drain", "enqueue", "commits", "… over L", ">=", 8, 15),
+    Row("drain", "naive", "naive: one commit a command (claim, complete)"),
+    Row("drain", "drain", "drain: claim 100, complete 100 with obligations"),
+    _ratio("drain", "drain", "naive", "… over naive", ">=", 8, 10),
+    Row("drain", "sealed", "drain with the journal sealed to its end"),
+    Row("drain", "huey", "huey SqliteHuey (no acknowledgement, no fence)"),
+    _ratio("drain", "drain", "huey", "drain over huey", ">=", 3, 5),
+    Row("drain", "persist-queue", "persist-queue SQLiteAckQueue (no fence)"),
+    _ratio("drain", "drain", "persist-queue", "drain over persist-queue"),
+    Row("drain", "floor", "floor: the rows of 100 completions, nothing decided"),
+    Row("drain", "completions", "completions in batches of 100"),
+    _ratio("drain", "floor", "completions", "floor over completions", "<=", 3, 2),
+    Row("drain", "floor_both", "floor of claims and completions"),
+    _ratio("drain", "floor_both", "drain", "floor of both over drain"),
+    *_callers("callers", 6, 3),
+    *_callers("slow", 25, 10),
+    Row("growth", "few_batch", "batches of 100, few done rows"),
+    Row("growth", "many_batch", "batches of 100, many done rows"),
+    _ratio("growth", "many_batch", "few_batch", "many over few", ">=", 0.9),
+    Row("growth", "few_single", "single commands, few done rows"),
+    Row("growth", "many_single", "single commands, many done rows"),
+    _ratio("growth", "many_single", "few_single", "many over few", ">=", 0.9),
+    Row("growth", "claim_alone", "a claim of 1", US),
+    Row("growth", "claim_future", "a claim of 1 with future-due tasks before it", US),
+    _ratio("growth", "claim_future", "claim_alone", "with over without", "<=", 1.3),
+    Row("processes", "one", "one process: enqueue 10, claim 10, complete 10"),
+    Row("processes", "eight", "eight processes on the same file, together"),
+    _ratio("processes", "eight", "one", "eight over one"),
+    Row("processes", "fair", "least served over most served", TIMES, goal=Goal(">=", 0.8)),
+    Row("processes", "wait_p50", "wait for a turn, p50", MS),
+    Row("processes", "wait_p99", "wait for a turn, p99", MS, goal=Goal("<=", 100)),
+    Row("processes", "wait_max", "wait for a turn, longest", MS, goal=Goal("<=", 500, every=True)),
+    Row("latency", "p50", "enqueue to start in another process, p50", MS, goal=Goal("<=", 3)),
+    Row("latency", "p99", "enqueue to start in another process, p99", MS, goal=Goal("<=", 15)),
+    Row("journal", "with", "a completion in a batch of 100", US),
+    Row("journal", "without", "the same without its entry (and so no receipt)", US),
+    Row("journal", "share", "journal's share of a completion", SHARE, goal=Goal("<=", 0.25)),
+    Row("journal", "building", "of it, digests and the entry's bytes", SHARE),
+    Row("journal", "writing", "of it, inserting the entry's row", SHARE),
+    Row("journal", "sealing", "sealing, later and apart: entries", PER_SECOND),
+    Row("journal", "sealing_share", "sealing an entry against a completion", SHARE),
+    Row("start", "bare", "a bare interpreter", MS),
+    Row("start", "import", "import fencepost, over bare", MS, goal=Goal("<=", 40)),
+    Row("start", "version", "fencepost --version, over bare", MS, goal=Goal("<=", 60)),
+    Row("start", "stats", "fencepost stats on a store, over bare", MS, goal=Goal("<=", 60)),
+    Row("memory", "peak", "peak memory of a process that drains the queue", MB,
+        goal=Goal("<=", 100)),
+    Row("memory", "rate", "its rate"),
+)  # fmt: skip

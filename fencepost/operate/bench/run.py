@@ -1,0 +1,172 @@
+"""Runs the phases, repetition by repetition, and writes the report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TextIO
+
+from fencepost.cli import terminal
+from fencepost.issues import FencepostError
+from fencepost.operate.bench import machine, options, peers, report
+from fencepost.operate.bench.callers import callers
+from fencepost.operate.bench.drain import drain
+from fencepost.operate.bench.growth import growth
+from fencepost.operate.bench.journal import journal
+from fencepost.operate.bench.lab import CheckFailed, Lab, Measuring, NotHere
+from fencepost.operate.bench.options import Options
+from fencepost.operate.bench.processes import latency, memory, processes
+from fencepost.operate.bench.slow import slow
+from fencepost.operate.bench.start import start
+
+MEASURES: Mapping[str, Callable[[Lab], Measuring]] = {
+    "drain": drain, "callers": callers, "slow": slow, "growth": growth, "processes": processes,
+    "latency": latency, "journal": journal, "start": start, "memory": memory,
+}  # fmt: skip
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure and report. 0; 1 if a check failed, or with --check if a target was missed."""
+    chosen = options.read(argv, peers.known())
+    terminal.use_utf8(sys.stdout, sys.stderr)
+    with _folder(chosen.folder) as folder:
+        found = Found(machine.about(folder))
+        lab = Lab(folder, chosen.sizes, _peers(chosen, found), chosen.slow_ms)
+        with terminal.Progress(
+            "bench", chosen.reps * len(chosen.phases), out=sys.stderr, steady=perf_counter
+        ) as progress:
+            _measure(lab, chosen, found, progress)
+    lines = report.lines(chosen.phases, found.repetitions, lab.missing, found.refused)
+    _write(chosen, found, lines)
+    missed = any(line.verdict == "missed" for line in lines)
+    return int(bool(found.refused) or (chosen.check and missed))
+
+
+@dataclass(slots=True)
+class Found:
+    """What a run has found so far. `refused`: phase → the check that failed."""
+
+    machine: dict[str, Any]
+    peers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    repetitions: list[report.Repetition] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def _folder(place: Path) -> Iterator[Path]:
+    """A work folder on the disk that is to be measured, gone at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="fencepost-bench-", dir=place.resolve()))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _peers(chosen: Options, found: Found) -> tuple[str, ...]:
+    """The peers to run; what can be imported is told in the head of the report."""
+    if "drain" not in chosen.phases:
+        return ()
+    wanted = peers.known() if chosen.peers is None else chosen.peers
+    for name in wanted:
+        try:
+            found.peers[name] = peers.about(name)
+        except NotHere as why:
+            found.peers[name] = {"unavailable": str(why)}
+    return tuple(wanted)
+
+
+def _measure(lab: Lab, chosen: Options, found: Found, progress: terminal.Progress) -> None:
+    """Every phase in every repetition; a phase that fails or ends is not asked again."""
+    running = {name: MEASURES[name](lab) for name in chosen.phases}
+    try:
+        for repetition in range(1, chosen.reps + 1):
+            values: report.Repetition = {}
+            for name in chosen.phases:
+                progress.note(f"{name}, repetition {repetition} of {chosen.reps}")
+                figures = _ask(name, running, lab, found)
+                values.update({(name, figure): value for figure, value in figures.items()})
+                progress.add()
+            found.repetitions.append(values)
+    finally:
+        for measuring in running.values():
+            measuring.close()
+
+
+def _ask(
+    name: str, running: dict[str, Any], lab: Lab, found: Found
+) -> Mapping[str, float]:
+    """The figures of one phase in one repetition; none where it cannot be measured."""
+    if name not in running:
+        return {}
+    try:
+        figures: Mapping[str, float] = next(running[name], {})
+        return figures
+    except NotHere as why:
+        lab.missing[name, ""] = str(why)
+    except (CheckFailed, FencepostError, OSError) as error:
+        found.refused[name] = str(error)
+    del running[name]
+    return {}
+
+
+def _write(chosen: Options, found: Found, lines: Sequence[report.Line]) -> None:
+    told = _warnings(chosen, found)
+    if chosen.json is not None:
+        text = json.dumps(_document(chosen, found, lines, told), indent=2, ensure_ascii=False)
+        if chosen.json == "-":
+            sys.stdout.write(text + "\n")
+            return
+        Path(chosen.json).write_text(text + "\n", encoding="utf-8")
+    _head(sys.stdout, found, chosen)
+    terminal.print_table(
+        sys.stdout, report.HEAD, report.table_rows(lines), right=(2,), styles=report.STYLES
+    )
+    for text in (*report.reasons(lines), *told):
+        sys.stdout.write(f"! {terminal.clean(text)}\n")
+
+
+def _head(out: TextIO, found: Found, chosen: Options) -> None:
+    about = found.machine
+    out.write(
+        f"fencepost {about['fencepost']}, Python {about['python']}, SQLite {about['sqlite']}\n"
+        f"{about['cpu']}, {about['cores']} cores; {about['system']}; {about['filesystem']}, "
+        f"{about['syncs_per_second']:,} fdatasync/s; load {about['load_before']}\n"
+        f"profile {chosen.profile}, {chosen.reps} repetitions; ratios within a repetition\n"
+    )
+    for name, peer in found.peers.items():
+        facts = terminal.clean("; ".join(f"{key}: {value}" for key, value in peer.items()))
+        out.write(f"{name}: {facts}\n")
+    out.write("\n")
+
+
+def _warnings(chosen: Options, found: Found) -> list[str]:
+    told = machine.warnings(found.machine)
+    if "slow" in chosen.phases:
+        told.append(
+            f"the phase slow is simulated: {chosen.slow_ms:g} ms are slept after each real fsync"
+        )
+    return told
+
+
+def _document(
+    chosen: Options, found: Found, lines: Sequence[report.Line], told: list[str]
+) -> dict[str, Any]:
+    return {
+        "machine": found.machine,
+        "peers": found.peers,
+        "profile": chosen.profile,
+        "repetitions": chosen.reps,
+        "phases": list(chosen.phases),
+        "slow_fsync_ms": chosen.slow_ms if "slow" in chosen.phases else None,
+        "slow_fsync_simulated": True if "slow" in chosen.phases else None,
+        "rows": [line.to_json() for line in lines],
+        "reasons": report.reasons(lines),
+        "warnings": told,
+    }

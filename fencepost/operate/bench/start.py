@@ -1,0 +1,55 @@
+"""Phase start: how long the import and a command of the CLI take over a bare interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from statistics import median
+from time import perf_counter
+
+from fencepost.operate.bench import child
+from fencepost.operate.bench.lab import Figures, Lab, Measuring, fill, new_store
+
+TIMEOUT_SECONDS = 30
+
+
+def start(lab: Lab) -> Measuring:
+    """By turns: a bare interpreter, the import, two commands. Medians in milliseconds."""
+    path = lab.fresh("start") / "store.db"
+    with new_store(path) as handle:
+        fill(handle, 10)
+    commands = {
+        "bare": ["-c", "pass"],
+        "import": ["-c", "import fencepost"],
+        "version": ["-m", "fencepost", "--version"],
+        "stats": ["-m", "fencepost", "--store", str(path), "stats"],
+    }
+    while True:
+        taken: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(lab.sizes.starts):
+            for name, arguments in commands.items():
+                if ("start", name) not in lab.missing:
+                    _run(lab, name, arguments, taken[name])
+        yield _over_bare(taken)
+
+
+def _run(lab: Lab, name: str, arguments: list[str], taken: list[float]) -> None:
+    command = [sys.executable, *arguments]
+    began = perf_counter()
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=child.environment(),
+        timeout=TIMEOUT_SECONDS,
+    )  # fmt: skip
+    taken.append((perf_counter() - began) * 1e3)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        lab.missing["start", name] = f"the command ended with {done.returncode}: {last}"
+
+
+def _over_bare(taken: dict[str, list[float]]) -> Figures:
+    figures: Figures = {"bare": median(taken["bare"])}
+    for name, values in taken.items():
+        if name != "bare" and len(values) == len(taken["bare"]):
+            pairs = zip(values, taken["bare"], strict=True)
+            figures[name] = median(value - bare for value, bare in pairs)
+    return figures

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from pathlib import Path
 
 import fencepost
 from fencepost.clock import FakeClock
@@ -30,3 +32,24 @@ def claim_and_die(path: str, now: int) -> None:
     fp = opened(path, now)
     (_,) = fp.claim(QUEUE, worker_id="w1")
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def churn(path: str, worker: str) -> list[str]:
+    """Claim, renew and complete until there is nothing left; the ids of what was completed."""
+    done = []
+    with opened(path) as fp:
+        while leases := fp.claim(QUEUE, worker_id=worker, limit=3):
+            for lease in leases:
+                lease.renew()
+                lease.complete({"by": worker, "task": lease.task_id})
+                done.append(lease.task_id)
+    return done
+
+
+def init(path: str, gate: str, key: str) -> str:
+    """Once the file `gate` is there: create or open a store and put a task in it; its id."""
+    Path(f"{gate}.{key}").touch()
+    while not os.path.exists(gate):
+        time.sleep(0.001)
+    with fencepost.open(path, scope=SCOPE, create=True) as fp:
+        return fp.enqueue(QUEUE, key, key=key).task_id

@@ -1,0 +1,104 @@
+"""Kills a process at every step of a command, and at random moments of its work.
+
+This runs in a child that has no thread of its own and forks for each try: quick, and the one
+that is killed begins like a program that has just been started.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from fencepost import commands as c
+from fencepost.storage.sqlite import driver
+from fencepost.storage.sqlite.transaction import SqliteTransaction
+from helpers.lab import QUEUE
+from helpers.work import opened
+
+
+def forked(work: Callable[[], None], seconds: float | None = None) -> int:
+    """Run the work in a fork, killed after `seconds` if given. Its exit code, or -signal."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - a fork must not return into its parent's work
+            traceback.print_exc(file=sys.stderr)
+            os._exit(1)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def die_at(point: int) -> None:
+    """Be killed at the given step from now on: before each statement, before the commit, and
+    right after it."""
+    steps = 0
+    answer, commit = driver._answer, SqliteTransaction.commit
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted(*arguments: Any) -> Any:
+        step()
+        return answer(*arguments)
+
+    def committed(transaction: SqliteTransaction) -> None:
+        step()
+        commit(transaction)
+        step()
+
+    driver._answer, SqliteTransaction.commit = counted, committed  # type: ignore[method-assign]
+
+
+def sweep(template: str, folder: str, now: int, body: str, key: str) -> int:
+    """Carry the command out once for each of its steps, killed at that step, each time on a
+    copy `folder/<step>.db` of the template. Returns the number of steps; the copy after the
+    last one is of a command that was carried out."""
+    for point in range(1, 1_000):
+        copy = f"{folder}/{point}.db"
+        shutil.copy(template, copy)
+
+        def carry_out(copy: str = copy, point: int = point) -> None:
+            fp = opened(copy, now)
+            die_at(point)
+            (outcome,) = fp.execute([c.Request.read(body.encode(), key)])
+            assert outcome.accepted, outcome
+
+        code = forked(carry_out)
+        if code == 0:
+            return point - 1
+        assert code == -signal.SIGKILL, f"step {point} ended with {code}"
+    raise AssertionError("the command never came to its end")
+
+
+def work_under_fire(path: str, now: int, seed: int, most: int) -> int:
+    """Rounds of a worker that claims and completes until nothing is left, killed after a random
+    time in each; every round begins past the leases of the one before. Returns the rounds."""
+    moments = random.Random(seed)
+    for number in range(most):
+        start = now + number * 100_000_000
+
+        def churn(start: int = start) -> None:
+            fp = opened(path, start)
+            while leases := fp.claim(QUEUE, worker_id="w1", limit=3):
+                for lease in leases:
+                    lease.complete(lease.payload)
+
+        code = forked(churn, moments.uniform(0.002, 0.05))
+        if code == 0:
+            return number
+        assert code == -signal.SIGKILL, f"round {number} ended with {code}"
+    raise AssertionError(f"there is work left after {most} rounds")

@@ -28,6 +28,7 @@ class SystemDraw:
         return self._buffer[self._place - number : self._place]
 
     def salt(self) -> bytes:
+        """32 random bytes: as many as the digest that they hide."""
         return self._bytes(SALT_BYTES)
 
     def jitter(self) -> float:

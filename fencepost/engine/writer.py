@@ -118,10 +118,14 @@ class Writer:
             done = self.transactor.settle(self.store, transaction, sent)
         self._learn(clock.steady() - began, sum(call.units for call in batch))
         self._unsealed += done.entries
+        # An erasure is answered when no byte is left; otherwise nobody waits for a checkpoint.
+        if not done.erased:
+            _answer(batch, done)
         try:
             self.store.tidy(erased=done.erased)
         finally:
-            _answer(batch, done)
+            if done.erased:
+                _answer(batch, done)
 
     def _gather(self, first: Waiting) -> list[Waiting]:
         batch = [first]

@@ -12,55 +12,60 @@ change nothing; a command that is sent again with the same bytes gets the same r
 
 from __future__ import annotations
 
-from fencepost import commands
-from fencepost.commands import Followup, NewTask, Request
-from fencepost.handle import Handle, Lease, Transaction
-from fencepost.handle import open_handle as open  # fencepost.open() is the face
-from fencepost.issues import (
-    ISSUES,
-    CommitmentClosed,
-    DuplicateResult,
-    EntryTooLarge,
-    FencepostError,
-    Forbidden,
-    GuardTripped,
-    InvalidRequest,
-    JournalBroken,
-    KeyConflict,
-    KeyReused,
-    LeaseExpired,
-    LeaseLost,
-    LeaseTooLong,
-    NotFound,
-    NotLeased,
-    OutcomeUnknown,
-    PayloadTooLarge,
-    QueuePaused,
-    ReceiptErased,
-    Refused,
-    SchemaMismatch,
-    ScopeRevoked,
-    StaleEpoch,
-    StaleFence,
-    StalePolicy,
-    StaleRevision,
-    StoreReadOnly,
-    TaskBlocked,
-    TaskCancelled,
-    TaskDead,
-    TaskDone,
-    TaskLeased,
-    TaskReady,
-    TooManyFollowups,
-    Unauthenticated,
-    Unavailable,
-    UnknownFence,
-    WrongWorker,
-)
-from fencepost.model import Outcome, QueueSettings, Receipt, Result, Scope, Task
-from fencepost.parts import NOTHING
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from fencepost.version import VERSION as _VERSION
+
+if TYPE_CHECKING:
+    from fencepost import commands
+    from fencepost.commands import Followup, NewTask, Request
+    from fencepost.handle import Handle, Lease, Transaction
+    from fencepost.handle import open_handle as open  # fencepost.open() is the face
+    from fencepost.issues import (
+        ISSUES,
+        CommitmentClosed,
+        DuplicateResult,
+        EntryTooLarge,
+        FencepostError,
+        Forbidden,
+        GuardTripped,
+        InvalidRequest,
+        JournalBroken,
+        KeyConflict,
+        KeyReused,
+        LeaseExpired,
+        LeaseLost,
+        LeaseTooLong,
+        NotFound,
+        NotLeased,
+        OutcomeUnknown,
+        PayloadTooLarge,
+        QueuePaused,
+        ReceiptErased,
+        Refused,
+        SchemaMismatch,
+        ScopeRevoked,
+        StaleEpoch,
+        StaleFence,
+        StalePolicy,
+        StaleRevision,
+        StoreReadOnly,
+        TaskBlocked,
+        TaskCancelled,
+        TaskDead,
+        TaskDone,
+        TaskLeased,
+        TaskReady,
+        TooManyFollowups,
+        Unauthenticated,
+        Unavailable,
+        UnknownFence,
+        WrongWorker,
+    )
+    from fencepost.model import Outcome, QueueSettings, Receipt, Result, Scope, Task
+    from fencepost.parts import NOTHING
+
+__version__ = _VERSION
 
 __all__ = [
     "CommitmentClosed",
@@ -118,3 +123,32 @@ __all__ = [
     "commands",
     "open",
 ]
+
+# Each name is loaded when it is first asked for, so that the command line starts quickly.
+_HOMES = {
+    "commands": ("NewTask", "Followup", "Request"),
+    "handle": ("Handle", "Lease", "Transaction"),
+    "model": ("Outcome", "QueueSettings", "Receipt", "Result", "Scope", "Task"),
+    "parts": ("NOTHING",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name from its home; those that are not in `_HOMES` are exceptions or modules."""
+    from importlib import import_module
+
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "commands":
+        value: Any = import_module("fencepost.commands")
+    elif name == "open":
+        value = import_module("fencepost.handle").open_handle
+    else:
+        value = getattr(import_module(f"fencepost.{_HOME.get(name, 'issues')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

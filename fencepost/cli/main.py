@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 
-import fencepost
 from fencepost.cli.output import BROKEN_PIPE, INTERNAL, INTERRUPTED, Out, asking
 from fencepost.cli.parser import parse
 from fencepost.cli.subcommands import SUBCOMMANDS
 from fencepost.cli.terminal import use_utf8
 from fencepost.issues import FencepostError, OutcomeUnknown
+from fencepost.version import VERSION
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str], out: Out, args: Namespace) -> int:
     try:
-        found = parse(words, fencepost.__version__, SUBCOMMANDS, os.environ)
+        found = parse(words, VERSION, SUBCOMMANDS, os.environ)
     except SystemExit as ended:  # argparse, after --help and --version
         return int(ended.code or 0)
     args.__dict__.update(found.__dict__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from importlib import import_module
-from importlib.resources import files
+from pathlib import Path
 
 from fencepost.cli.output import Out
 
@@ -25,6 +25,6 @@ def _program(name: str, args: Namespace, out: Out) -> int:
 
 def completion(args: Namespace, out: Out) -> int:
     """Print what shtab made of this very table at development time."""
-    text = files("fencepost.cli").joinpath("completions", f"fencepost.{args.shell}").read_text()
-    print(text, end="")
+    file = Path(__file__).with_name("completions") / f"fencepost.{args.shell}"
+    print(file.read_text(encoding="utf-8"), end="")
     return 0

@@ -121,7 +121,7 @@ def stats(args: Namespace, out: Out) -> int:
     elif not rows:
         out.say(f"scope {args.scope} is empty")
     else:
-        ages = [None if row["since"] is None else ago((now - row["since"]) / SECOND) for row in rows]
+        ages = [row["since"] and ago((now - row["since"]) / SECOND) for row in rows]
         names = ("queue", "state", "tasks", "lapsed")
         lines = [[*(row[name] for name in names), age] for row, age in zip(rows, ages, strict=True)]
         out.table((*names, "first"), lines, right=(2, 3))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
+
+from fencepost.storage.sqltext import folder, text_of
 
 NAMED = re.compile(r"(\d{4})_\w+\.sql")
 
@@ -28,10 +30,10 @@ class Migration:
 def migrations(package: str) -> list[Migration]:
     """The migrations beside a driver, in order and without a gap."""
     found = []
-    for entry in files(package).iterdir():
-        match = NAMED.fullmatch(entry.name)
+    for name in os.listdir(folder(package)):
+        match = NAMED.fullmatch(name)
         if match:
-            found.append(Migration(int(match[1]), entry.name, entry.read_text(encoding="utf-8")))
+            found.append(Migration(int(match[1]), name, text_of(package, name)))
     found.sort(key=lambda migration: migration.version)
     if [migration.version for migration in found] != list(range(1, len(found) + 1)):
         raise ValueError(f"{package}: the migrations are not numbered 1 to {len(found)}")

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fencepost.issues import SchemaMismatch, Unavailable
 from fencepost.storage.migrate import Migration, migrations, split
-from fencepost.storage.sqltext import statements
+from fencepost.storage.sqltext import statements, text_of
 
 PACKAGE = "fencepost.storage.sqlite"
 SQL = statements(PACKAGE, "schema.sql")
 MIGRATIONS = migrations(PACKAGE)
 LATEST = len(MIGRATIONS)
-UNINSTALL = files(PACKAGE).joinpath("uninstall.sql").read_text(encoding="utf-8")
+UNINSTALL = text_of(PACKAGE, "uninstall.sql")
 
 
 def is_store(connection: sqlite3.Connection) -> bool:

@@ -12,7 +12,8 @@ from fencepost import fields
 from fencepost.clock import Clock, SystemClock
 from fencepost.commands import Command, Enqueue, NewTask, Request
 from fencepost.engine import SystemDraw, Within, Writer
-from fencepost.handle.verbs import Verbs, request_of
+from fencepost.handle.journal import Journal
+from fencepost.handle.verbs import request_of
 from fencepost.handle.within import Transaction
 from fencepost.issues import InvalidRequest, Unavailable, error_for
 from fencepost.machine.batch import Draw, QueueRow, Stored, lookup_of, refuse
@@ -33,13 +34,13 @@ from fencepost.storage import reading
 from fencepost.storage.loading import queue_row
 from fencepost.storage.port import Store
 from fencepost.storage.sqlite import open_store
-from fencepost.storage.steps import one
+from fencepost.storage.steps import rows_of
 
 WAIT_SECONDS = 30.0
 COMMANDS_AT_ONCE = 4
 
 
-class Handle(Verbs):
+class Handle(Journal):
     """One store, one scope, one caller. May be shared by threads; not by processes after a fork.
 
     Close it when done, or use it in a `with` block.
@@ -224,12 +225,12 @@ class Handle(Verbs):
     def queue_rows(self) -> list[QueueRow]:
         """All queues of the scope, by name."""
         self._may_read()
-        rows = self._store.read(_rows("queues_of_scope", scope=self.caller.scope))
+        rows = self._store.read(rows_of("queues_of_scope", scope=self.caller.scope))
         return [queue_row(row) for row in rows]
 
     def scope(self) -> Scope:
         """The scope of this handle: policy version, revocation, retention."""
-        rows = self._store.read(_rows("scopes", names=[self.caller.scope]))
+        rows = self._store.read(rows_of("scopes", names=[self.caller.scope]))
         if not rows:
             return Scope(self.caller.scope)
         name, policy_version, revoked, retain_seconds = rows[0]
@@ -248,7 +249,7 @@ class Handle(Verbs):
 
     def now(self) -> int:
         """The store's time (microseconds UTC): never before what it has committed."""
-        ((_, *numbers),) = self._store.read(_rows("store"))
+        ((_, *numbers),) = self._store.read(rows_of("store"))
         return max(int(numbers[-1]), self.clock.wall())
 
     def changed(self) -> int:
@@ -259,10 +260,6 @@ class Handle(Verbs):
         """A revoked scope shows nothing but to the operator and the auditor."""
         if self.caller.kind not in ("operator", "auditor") and self.scope().revoked:
             raise error_for(refuse(("scope_revoked",), Command()).outcome)
-
-
-def _rows(name: str, **values: Any) -> Any:
-    return (yield one(name, **values))
 
 
 def _not_found(message: str) -> Outcome:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,12 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[Ask, Any, T]
 
 
+class Read(Protocol):
+    """Runs reading steps, all on one snapshot."""
+
+    def __call__(self, steps: Steps[T], /) -> T: ...
+
+
 def one(name: str, **values: Any) -> Ask:
     """Run the statement once; the answer is a list of rows."""
     return Ask(name, values)
@@ -34,3 +40,9 @@ def one(name: str, **values: Any) -> Ask:
 def many(name: str, rows: list[tuple[Any, ...]]) -> Ask:
     """Run the statement once a row; the answer is the number of rows changed."""
     return Ask(name, {}, rows)
+
+
+def rows_of(name: str, **values: Any) -> Steps[list[tuple[Any, ...]]]:
+    """The rows of one statement, as a step of its own."""
+    rows: list[tuple[Any, ...]] = yield one(name, **values)
+    return rows

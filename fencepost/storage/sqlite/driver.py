@@ -13,7 +13,9 @@ from fencepost.storage.steps import Ask, Steps
 
 T = TypeVar("T")
 
-STATEMENTS: Mapping[str, str] = statements("fencepost.storage.sqlite", "queries.sql", "reads.sql")
+STATEMENTS: Mapping[str, str] = statements(
+    "fencepost.storage.sqlite", "queries.sql", "reads.sql", "verify.sql"
+)
 
 
 def run(connection: sqlite3.Connection, steps: Steps[T]) -> T:

@@ -86,31 +86,5 @@ from fencepost_queue q
     join fencepost_task t indexed by fencepost_task_place on t.queue_id = q.id
 where q.scope = :scope group by q.queue, t.place order by q.queue, t.place;
 
--- name: verify_tasks
-select t.id, t.task_id, t.queue_id, t.key, t.state, t.priority, t.due_at, t.attempt,
-    t.max_attempts, t.round, t.revision, t.fence, t.epoch, t.policy_version, t.worker_id,
-    t.granted_at, t.lease_expires_at, t.created_at, t.changed_at, t.content, t.created_entry,
-    t.entry, t.parent, t.reason, t.erased, p.salt, p.body
-from fencepost_task t left join fencepost_payload p on p.task = t.id
-where t.id > :after order by t.id limit :limit;
-
--- name: verify_results
-select r.task, r.revision, r.round, r.sha256, r.entry, r.commitment, r.body, t.task_id, t.erased
-from fencepost_result r left join fencepost_task t on t.id = r.task
-where (r.task, r.revision) > (:task, :revision) order by r.task, r.revision limit :limit;
-
--- name: all_queues
-select id, scope, queue, settings, is_destination from fencepost_queue;
-
--- name: all_scopes
-select scope, policy_version, revoked, retain_seconds from fencepost_scope order by scope;
-
--- name: orphan_payloads
-select count(*) from fencepost_payload p
-where not exists (select 1 from fencepost_task t where t.id = p.task);
-
--- name: integrity
-pragma integrity_check;
-
 -- name: data_version
 pragma data_version;

@@ -1,0 +1,273 @@
+"""The journal's face on the handle: seal, prove, read, verify."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fencepost import fields
+from fencepost.commands import Command
+from fencepost.handle.verbs import Verbs
+from fencepost.issues import JournalBroken, Unavailable, error_for
+from fencepost.journal import checkpoint, tree
+from fencepost.journal.checkpoint import Checkpoint
+from fencepost.machine.batch import Stored, refuse
+from fencepost.model import Caller, Outcome, Receipt, Task
+from fencepost.storage import reading
+from fencepost.storage.port import Store
+from fencepost.storage.steps import Read, Steps, rows_of
+
+if TYPE_CHECKING:
+    from fencepost.journal.proof import ConsistencyProof, Proof
+    from fencepost.journal.verify import Progress, Verification
+
+SEAL_AT_ONCE = 2_000
+SEES_ALL = ("operator", "auditor")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryView:
+    """An entry as a caller may see it.
+
+    `body` is None where a purge has dropped it, or where it is another scope's and the caller
+    neither operator nor auditor. `receipt` has the opening too; None where either is gone.
+    `leaf_hash` (32 bytes) is always there, so that whoever sees only hashes can still recompute
+    the tree.
+    """
+
+    number: int
+    body: bytes | None
+    receipt: Receipt | None
+    leaf_hash: bytes
+
+    def to_json(self) -> dict[str, Any]:
+        opening = {} if self.receipt is None else self.receipt.to_json()
+        entry = None if self.body is None else self.body.decode()
+        return {
+            **opening, "number": self.number, "entry": entry, "leaf_hash": self.leaf_hash.hex(),
+        }  # fmt: skip
+
+
+class Journal(Verbs):
+    """What can be asked of the journal. Everybody may prove what is in his own scope."""
+
+    caller: Caller
+    _store: Store
+
+    @abstractmethod
+    def now(self) -> int:
+        """The store's time."""
+
+    @abstractmethod
+    def _may_read(self) -> None: ...
+
+    @abstractmethod
+    def _task(self, task_id: str, *, with_payload: bool = True) -> tuple[int, Task]: ...
+
+    # -- sealing
+
+    def seal(self) -> Checkpoint:
+        """Put all committed entries into the tree; returns the checkpoint that covers them.
+
+        Raises Forbidden to all but the operator, Unavailable where the store is read-only.
+        """
+        self._only("operator")
+        return self._sealed()
+
+    def _sealed(self) -> Checkpoint:
+        left = 1
+        while left and not self._store.read_only:
+            with self._store.turn():
+                left = self._store.seal(self.now(), SEAL_AT_ONCE)
+                self._store.tidy(erased=False)
+        return self._store.read(_last_checkpoint())
+
+    def purge(self, queue: str | None = None, *, limit: int = 100) -> Receipt:
+        """Remove ended tasks whose retention is over.
+
+        Seals first: the bytes of an entry are dropped only when its leaf hash is in the tree.
+        """
+        if not self._store.read_only and self.caller.kind == "operator":
+            self._sealed()
+        return super().purge(queue, limit=limit)
+
+    # -- proofs
+
+    def prove(self, entry: int | Receipt) -> Proof:
+        """The proof that this entry is in the journal, under a checkpoint that covers it.
+
+        Seals first if it is not sealed yet. Raises NotFound for an entry that is not there or
+        not the caller's to see, ReceiptErased where a purge has dropped its bytes (a proof given
+        before stays valid), Unavailable where it would have to be sealed in a read-only store.
+        """
+        from fencepost.journal.proof import Proof
+
+        self._may_read()
+        number = entry.number if isinstance(entry, Receipt) else fields.fence(entry, "number")
+        head = self._store.read(_last_checkpoint())
+        if head.size < number:
+            head = self._sealed()
+        with self._store.reading():
+            body = self._own_entry(number)
+            if head.size < number:
+                raise Unavailable(f"entry {number} is not sealed, and the store is read-only")
+            path = self._path(lambda nodes: tree.inclusion_proof(number - 1, head.size, nodes))
+        proof = Proof(number, body, head.size, path, head.text())
+        proof.check()
+        return proof
+
+    def _own_entry(self, number: int) -> bytes:
+        stored = self._store.read(reading.entry(number))
+        if stored is not None and stored.body is None and self.caller.kind in SEES_ALL:
+            raise error_for(
+                Outcome("failed", ("receipt_erased",), f"entry {number} has been purged")
+            )
+        body = None if stored is None else self._shown(stored)
+        if body is None:
+            raise error_for(Outcome("failed", ("not_found",), f"there is no entry {number}"))
+        return body
+
+    def prove_consistency(self, old: int | Checkpoint) -> ConsistencyProof:
+        """The proof that the journal goes on from a checkpoint: the one given, or this store's
+        of that size. Raises NotFound for a size without one, JournalBroken if it does not."""
+        from fencepost.journal.proof import ConsistencyProof
+
+        self._may_read()
+        with self._store.reading():
+            first = old if isinstance(old, Checkpoint) else self._checkpoint_of(old)
+            head = self._store.read(_last_checkpoint())
+            path: tuple[bytes, ...] = ()
+            if 0 < first.size <= head.size:
+                path = self._path(
+                    lambda nodes: tree.consistency_proof(first.size, head.size, nodes)
+                )
+        proof = ConsistencyProof(first.text(), head.text(), path)
+        proof.check()
+        return proof
+
+    def _checkpoint_of(self, size: int) -> Checkpoint:
+        fields.fence(size, "size")
+        rows = self._store.read(rows_of("checkpoints", after=size - 1, limit=1))
+        if not rows or rows[0][0] != size:
+            raise error_for(
+                Outcome("failed", ("not_found",), f"there is no checkpoint of {size} entries")
+            )
+        return _parsed(rows[0][2])
+
+    def _path(self, find: Callable[[tree.Nodes], list[bytes]]) -> tuple[bytes, ...]:
+        from fencepost.storage.verifying import StoredNodes
+
+        try:
+            return tuple(find(StoredNodes(self._store.read)))
+        except LookupError as error:
+            raise JournalBroken(f"the tree cannot prove it: {error}") from None
+
+    # -- reading
+
+    def entries(self, after: int = 0) -> Iterator[EntryView]:
+        """The journal by number, from `after` + 1 on."""
+        fields.count(after, "after")
+        self._may_read()
+        return self._entries(after)
+
+    def _entries(self, after: int) -> Iterator[EntryView]:
+        while page := self._store.read(reading.entries(after)):
+            yield from map(self._view, page)
+            after = page[-1].number
+
+    def history(self, task_id: str) -> Iterator[EntryView]:
+        """The entries whose target is this task, by number. Raises NotFound.
+
+        Entries that name several tasks (an enqueue, a claim, a sweep) are not among them.
+        """
+        row_id, _ = self._task(task_id, with_payload=False)
+        numbers = [number for number, _ in self._store.read(reading.entries_of_task(row_id))]
+        return (self._view(stored) for number in numbers for stored in self._one(number))
+
+    def _one(self, number: int) -> list[Stored]:
+        return self._store.read(reading.entries(number - 1, 1))
+
+    def _view(self, stored: Stored) -> EntryView:
+        if stored.body is not None:
+            leaf = tree.leaf_hash(stored.body)
+            body = self._shown(stored)
+            receipt = None if body is None else stored.receipt()
+            return EntryView(stored.number, body, receipt, leaf)
+        rows = self._store.read(rows_of("node", level=0, position=stored.number - 1))
+        if not rows:
+            raise JournalBroken(f"entry {stored.number} has neither bytes nor a leaf hash")
+        return EntryView(stored.number, None, None, rows[0][0])
+
+    def _shown(self, stored: Stored) -> bytes | None:
+        """The bytes, if they are the caller's to see."""
+        if stored.body is None or self.caller.kind in SEES_ALL:
+            return stored.body
+        return stored.body if json.loads(stored.body)["scope"] == self.caller.scope else None
+
+    def checkpoints(self) -> Iterator[Checkpoint]:
+        """All checkpoints of the store, the smallest first."""
+        self._may_read()
+        return self._checkpoints()
+
+    def _checkpoints(self) -> Iterator[Checkpoint]:
+        after = -1
+        while rows := self._store.read(rows_of("checkpoints", after=after, limit=reading.PAGE)):
+            yield from (_parsed(body) for _, _, body in rows)
+            after = rows[-1][0]
+
+    def verify(
+        self,
+        since: Checkpoint | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Verification:
+        """Check the whole store against its journal, on one snapshot; nobody waits for it.
+
+        Problems are in the answer, not raised. `since` is a checkpoint that was kept elsewhere.
+        Raises Forbidden to all but operator and auditor, Unavailable for a file that cannot be
+        read.
+        """
+        self._only(*SEES_ALL)
+        with self._store.snapshot() as read:
+            return verified(read, since, progress)
+
+    def _only(self, *kinds: str) -> None:
+        if self.caller.kind not in kinds:
+            raise error_for(refuse(("forbidden",), Command()).outcome)
+
+
+def verified(
+    read: Read,
+    since: Checkpoint | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Verification:
+    """Verify what `read` reads from; `progress` is told of every 500 entries and tasks."""
+    from fencepost.journal.verify import verify
+    from fencepost.storage.verifying import Pages
+
+    steps = verify(Pages(read), since)
+    try:
+        while True:
+            done = next(steps)
+            if progress is not None:
+                progress(done)
+    except StopIteration as stop:
+        found: Verification = stop.value
+        return found
+
+
+def _last_checkpoint() -> Steps[Checkpoint]:
+    rows = yield from rows_of("last_checkpoint")
+    if rows:
+        return _parsed(rows[0][2])
+    ((writer_id, *_),) = yield from rows_of("store")
+    return Checkpoint(f"fencepost/{writer_id}", 0, tree.EMPTY_ROOT)
+
+
+def _parsed(text: bytes) -> Checkpoint:
+    try:
+        return checkpoint.parse(text)
+    except ValueError as error:
+        raise JournalBroken(f"a stored checkpoint cannot be read: {error}") from None

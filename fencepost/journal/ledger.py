@@ -1,0 +1,303 @@
+"""Folds the entries of a journal, one after another, and checks every move that they tell.
+
+Each task moves by the table of `rules/lifecycle.py`, from the state in which the entry before
+left it; fences rise by one over the whole journal, as the rule draws them; a revision steps by
+one exactly where a result was accepted. What is left at the end is what the rows must say.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from typing import Any
+
+from fencepost.clock import from_rfc3339
+from fencepost.journal.problems import Findings
+from fencepost.journal.reading import SHAPES, EntryRow
+from fencepost.journal.seen import UNKNOWN, Seen, task_name, task_number
+from fencepost.journal.standing import Standing
+from fencepost.model import STATES
+from fencepost.rules.fence import needs_new_epoch, next_fence
+from fencepost.rules.lifecycle import ENDED, allowed
+
+RESULTS = frozenset({"submit", "complete", "resolve"})
+ROLES: dict[str, tuple[str | None, ...]] = {
+    "enqueue": (None,),
+    "submit": ("obligation",),
+    "complete": ("followup", "obligation"),
+    "resolve": ("obligation",),
+}
+"""The roles in which a verb brings tasks about."""
+_NUMBER = {state: place for place, state in enumerate(STATES)}
+
+
+class Ledger:
+    """The state of everything after the entries taken so far."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.tasks: dict[int, bytes] = {}
+        self.standing = Standing()
+        self.purged: array[int] = array("q")
+        self.reviews: dict[int, dict[int, str]] = {}
+        self.rounds: dict[int, list[int]] = {}
+        self.writers: set[str] = set()
+        self.writer = ""
+        self.epoch = self.floor = self.last_fence = self.at = self.created = 0
+        self._doubts: dict[int, list[tuple[str, str, str]]] = {}
+        self._closed: dict[int, list[int]] = {}
+        self._unexcused: set[int] = set()
+
+    def lose(self, number: int) -> None:
+        """An entry whose bytes are gone: what it said of other tasks is not known any more."""
+        self.purged.append(number)
+
+    def was_purged(self, number: int) -> bool:
+        """Whether the bytes of this entry are gone."""
+        place = bisect_left(self.purged, number)
+        return place < len(self.purged) and self.purged[place] == number
+
+    def take(self, row: EntryRow, entry: dict[str, Any]) -> None:
+        """Fold one entry whose form has been checked."""
+        where = f"entry {row.number}"
+        self._heading(where, entry)
+        try:
+            self.standing.take(row.number, entry)
+        except (ValueError, TypeError, AttributeError) as error:
+            self.findings.tell("entry_form", where, f"its note: {error}")
+        moves = Moves(self, row, entry)
+        for item in entry["tasks"]:
+            moves.take(item)
+        moves.finish()
+        if entry["verb"] == "claim" and self.epoch != entry["epoch"]:
+            self.findings.tell("epoch", where, f"no fence has led to epoch {entry['epoch']}")
+        self.epoch = entry["epoch"]
+
+    def _heading(self, where: str, entry: dict[str, Any]) -> None:
+        tell, verb, at = self.findings.tell, entry["verb"], from_rfc3339(entry["at"])
+        if verb == "clock.reset":
+            self.floor = entry["epoch"]
+            if entry["epoch"] != self.epoch + 1:
+                tell("epoch", where, f"clock.reset goes from {self.epoch} to {entry['epoch']}")
+        elif at < self.at:
+            tell("time", where, "its time is before that of the entry before it")
+        elif not (self.epoch <= entry["epoch"] <= self.epoch + (verb == "claim")):
+            tell("epoch", where, f"the epoch goes from {self.epoch} to {entry['epoch']}")
+        if self.writer not in ("", entry["writer"]) and entry["epoch"] == self.epoch:
+            tell("writer", where, "the writer changes and the epoch stays")
+        self.at, self.writer = at, entry["writer"]
+        self.writers.add(self.writer)
+
+    def next_fence(self) -> int:
+        """The fence that a claim must have drawn."""
+        fence = next_fence(self.last_fence, self.epoch)
+        if needs_new_epoch(fence, self.epoch):
+            self.epoch += 1
+        self.last_fence = fence
+        return fence
+
+    # -- what can only be judged later
+
+    def doubt(self, task: int, last: int, number: int, code: str, message: str) -> None:
+        """A move that does not fit the one before. Where bytes between the two are gone, it may
+        be that the task's own entries went with it; that shows when it is purged."""
+        between = bisect_left(self.purged, last + 1) < bisect_left(self.purged, number)
+        problem = code, f"entry {number}", f"task {task_name(task)}: {message}"
+        if between:
+            self._doubts.setdefault(task, []).append(problem)
+        else:
+            self.findings.tell(*problem)
+
+    def close(self, number: int, tasks: list[int]) -> None:
+        """The opening of an entry is gone: one of these tasks must have been erased or purged."""
+        self._unexcused.add(number)
+        for task in tasks:
+            self._closed.setdefault(task, []).append(number)
+
+    def gone(self, task: int) -> None:
+        """The task was erased or purged: openings of what it brought about are rightly gone."""
+        self._unexcused.difference_update(self._closed.pop(task, ()))
+
+    def excuse_start(self, task: int) -> None:
+        """The entry that brought the task about has been purged with another task."""
+        known = self._doubts.get(task, [])
+        self._doubts[task] = [problem for problem in known if problem[0] != "task_unknown"]
+
+    def forget(self, task: int) -> None:
+        """The task was purged, and what was doubtful about it with it."""
+        self.gone(task)
+        for kept in (self._doubts, self.reviews, self.rounds):
+            kept.pop(task, None)
+
+    def settle(self) -> None:
+        """Called after the rows have been seen: what was left open is a problem now."""
+        for problems in self._doubts.values():
+            for problem in problems:
+                self.findings.tell(*problem)
+        for number in sorted(self._unexcused):
+            self.findings.tell(
+                "opening_missing", f"entry {number}", "its opening is gone and nothing was erased"
+            )
+
+
+class Moves:
+    """The tasks of one entry."""
+
+    def __init__(self, ledger: Ledger, row: EntryRow, entry: dict[str, Any]) -> None:
+        self.ledger = ledger
+        self.row = row
+        self.number = row.number
+        self.entry = entry
+        self.verb: str = entry["verb"]
+        self.stepped = False
+        self.owed: list[str] = []
+        self.fresh: list[int] = []
+        self.named = 0
+
+    def tell(self, code: str, message: str) -> None:
+        self.ledger.findings.tell(code, f"entry {self.number}", message)
+
+    def take(self, item: dict[str, Any]) -> None:
+        """One task that the entry names."""
+        task = task_number(item["task_id"])
+        raw = self.ledger.tasks.get(task)
+        if "before" not in item:
+            self._create(task, item, raw)
+            return
+        seen = self._start(task, item) if raw is None else Seen.unpack(raw)
+        if not self.named:
+            self.named = task
+        self._move(task, item, seen)
+        seen.last = self.number
+        if self.verb == "purge":
+            self.ledger.tasks.pop(task, None)
+            self.ledger.forget(task)
+            return
+        self.ledger.tasks[task] = seen.pack()
+        if self.verb == "erase":
+            self.ledger.gone(task)
+
+    def _create(self, task: int, item: dict[str, Any], raw: bytes | None) -> None:
+        if raw is not None:
+            self.tell("transition", f"task {item['task_id']} is there already and comes into being")
+        role, verb = item.get("role"), self.verb
+        fits = role in ROLES.get(verb, ()) and allowed(verb, None, item.get("state"))
+        if not fits or item["fence"] or item["revision"]:
+            self.tell("transition", f"task {item['task_id']}: {verb} does not bring it about so")
+        if role == "obligation":
+            self.owed.append(item.get("queue", ""))
+        self.fresh.append(task)
+        self.ledger.created += 1
+        parent = 0 if role is None else (self.row.task or UNKNOWN)
+        self.ledger.tasks[task] = Seen(
+            bytes.fromhex(item["after"]), _NUMBER[item["state"]], 0, 0, self.number, self.number,
+            self.number, UNKNOWN, parent, self.ledger.at, 0,
+        ).pack()  # fmt: skip
+
+    def _start(self, task: int, item: dict[str, Any]) -> Seen:
+        """A task whose first entries are gone, or one that never came into being."""
+        missing = "no entry has brought it about"
+        self.ledger.doubt(task, 0, self.number, "task_unknown", missing)
+        return Seen(
+            b"", _NUMBER[item["before"]], item["fence"], item["revision"], 0, UNKNOWN, UNKNOWN,
+            UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+        )  # fmt: skip
+
+    def _move(self, task: int, item: dict[str, Any], seen: Seen) -> None:
+        before, state = item["before"], item.get("state")
+        if before != seen.state_name:
+            self._doubt(task, seen, "transition", f"it was {seen.state_name}, not {before}")
+        if self._only_named(item):
+            if state != before:
+                self.tell("transition", f"task {item['task_id']}: naming it does not change it")
+            self._same(task, item, seen)
+            return
+        if not allowed(self.verb, before, state):
+            self.tell("transition", f"{self.verb} does not lead from {before} to {state or 'gone'}")
+        self._fence(task, item, seen)
+        self._revision(task, item, seen)
+        if self.verb == "review" and not self._new_round(before, state):
+            self._same(task, item, seen)
+        elif state is not None:
+            seen.after, seen.state = bytes.fromhex(item["after"]), _NUMBER[state]
+            seen.entry, seen.changed_at = self.number, self.ledger.at
+            if self._new_round(before, state):
+                self.ledger.rounds.setdefault(task, []).append(self.number)
+        if self.verb == "review":
+            self._review(task, item)
+
+    def _only_named(self, item: dict[str, Any]) -> bool:
+        """A known key gave the known task: the entry names it as it is."""
+        return self.verb == "enqueue" or item.get("role") == "followup"
+
+    def _new_round(self, before: str, state: str | None) -> bool:
+        return self.verb in ("requeue", "review") and before in ENDED and state == "ready"
+
+    def _same(self, task: int, item: dict[str, Any], seen: Seen) -> None:
+        known = (seen.after.hex(), seen.fence, seen.revision)
+        if seen.after and known != (item["after"], item["fence"], item["revision"]):
+            self._doubt(task, seen, "transition", f"{self.verb} leaves it as it is, and it differs")
+        seen.after = bytes.fromhex(item["after"])
+
+    def _fence(self, task: int, item: dict[str, Any], seen: Seen) -> None:
+        fence = item["fence"]
+        if self.verb == "claim":
+            if fence != (expected := self.ledger.next_fence()):
+                self.tell("fence", f"the claim has fence {fence}; the next one was {expected}")
+            self.ledger.last_fence = max(fence, expected)
+            seen.granted_at = self.ledger.at
+        elif fence != seen.fence:
+            self._doubt(task, seen, "fence", f"its fence was {seen.fence}, not {fence}")
+        seen.fence = fence
+
+    def _revision(self, task: int, item: dict[str, Any], seen: Seen) -> None:
+        step = item["revision"] - seen.revision
+        may: tuple[int, ...] = (0,)
+        if self.verb == "submit":
+            may = (1,)
+        elif "result" in self.entry and item.get("role") is None:
+            may = (0, 1)
+        if step not in may:
+            message = f"its revision goes from {seen.revision} to {item['revision']}"
+            self._doubt(task, seen, "revision", message)
+        self.stepped = step > 0
+        seen.revision = item["revision"]
+
+    def _review(self, task: int, item: dict[str, Any]) -> None:
+        note = self.entry["note"]
+        revision, verdict = note.get("revision"), note.get("verdict")
+        known = self.ledger.reviews.setdefault(task, {})
+        fits = type(revision) is int and 1 <= revision <= item["revision"]
+        if not fits or verdict not in ("accepted", "rejected") or revision in known:
+            self.tell("commitment", f"it reviews revision {revision!a} as {verdict!a}")
+            return
+        known[revision] = verdict
+
+    def _doubt(self, task: int, seen: Seen, code: str, message: str) -> None:
+        self.ledger.doubt(task, seen.last, self.number, code, message)
+
+    def finish(self) -> None:
+        """What the entry as a whole must be: its target, its obligations, its opening."""
+        targeted = SHAPES[self.verb].targeted
+        if targeted != (self.row.task is not None):
+            self.tell("target", f"{self.verb} {'has lost' if targeted else 'has'} a target's row")
+        if self.verb in RESULTS:
+            place = self.entry["scope"], self.entry["queue"]
+            expected = self.ledger.standing.destinations(place) if self.stepped else []
+            if self.owed != list(expected):
+                self.tell("obligation", f"it owes messages to {self.owed}, not to {expected}")
+        if targeted and self.verb != "erase" and self.row.task is not None:
+            self._bind(self.row.task)
+        if self.row.closed and self.verb != "erase":  # an erase closes its own
+            named = [self.named] if targeted and self.named else []
+            self.ledger.close(self.number, [*self.fresh, *named])
+
+    def _bind(self, row: int) -> None:
+        raw = self.ledger.tasks.get(self.named)
+        if raw is None:
+            return
+        seen = Seen.unpack(raw)
+        if seen.row not in (UNKNOWN, row):
+            self.tell("target", "its target's row is not that of the task it names")
+        seen.row = row
+        self.ledger.tasks[self.named] = seen.pack()

@@ -1,0 +1,52 @@
+-- What `verify`, `backup` and `doctor` read: whole tables, in pages, on one snapshot.
+
+-- name: verify_entries
+select number, key, task, request_id, body, salt, request_sha256, result_sha256
+from fencepost_entry where number > :after order by number limit :limit;
+
+-- name: top_level
+select coalesce(max(level), -1) from fencepost_node;
+
+-- name: verify_tasks
+select t.id, t.task_id, t.queue_id, t.key, t.state, t.priority, t.due_at, t.attempt,
+    t.max_attempts, t.round, t.revision, t.fence, t.epoch, t.policy_version, t.worker_id,
+    t.granted_at, t.lease_expires_at, t.created_at, t.changed_at, t.content, t.created_entry,
+    t.entry, t.parent, t.reason, t.erased, t.place, t.rank, p.salt, p.body
+from fencepost_task t left join fencepost_payload p on p.task = t.id
+where t.id > :after order by t.id limit :limit;
+
+-- name: verify_results
+select r.task, r.revision, r.round, r.sha256, r.entry, r.commitment, r.body, t.task_id,
+    e.body, e.salt
+from fencepost_result r
+    left join fencepost_task t on t.id = r.task
+    left join fencepost_entry e on e.number = r.entry
+where (r.task, r.revision) > (:task, :revision) order by r.task, r.revision limit :limit;
+
+-- name: all_queues
+select id, scope, queue, settings, is_destination from fencepost_queue order by id;
+
+-- name: all_scopes
+select scope, policy_version, revoked, retain_seconds from fencepost_scope order by scope;
+
+-- name: stray_payloads
+select count(*) from fencepost_payload p
+where not exists (select 1 from fencepost_task t where t.id = p.task);
+
+-- name: stray_refused
+select count(*) from fencepost_refused r
+where not exists (
+    select 1 from fencepost_task t where t.id = r.task and t.queue_id = r.queue_id);
+
+-- name: lost_entries
+-- bodies that no purge explains: the task that they were about is still there
+select count(*) from fencepost_entry e
+where e.body is null and exists (select 1 from fencepost_task t where t.id = e.task);
+
+-- name: lapsed_leases
+select count(*) from fencepost_queue q
+    join fencepost_task t indexed by fencepost_task_place on t.queue_id = q.id
+where t.place = 2 and t.rank <= :now;
+
+-- name: integrity
+pragma integrity_check;

@@ -1,0 +1,92 @@
+"""A small history that covers every verb and every kind of row, the same for each seed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import fencepost
+from fencepost.clock import FakeClock
+from fencepost.engine import SystemDraw
+from fencepost.handle import Handle
+from helpers.lab import START
+
+SCOPE, QUEUE = "lab", "intake"
+
+
+def opened(
+    path: Path | str, clock: FakeClock | None = None, seed: int = 7, **options: Any
+) -> Handle:
+    """A handle on the store at `path`, made if it is not there."""
+    draw = SystemDraw(random.Random(seed).randbytes)
+    clock = clock or FakeClock(START)
+    settings = {"scope": SCOPE, "create": True, "clock": clock, "draw": draw, **options}
+    return fencepost.open(str(path), **settings)
+
+
+def every_verb(fp: Handle, clock: FakeClock) -> dict[str, str]:
+    """Live through everything; returns some task ids by name. Nothing is sealed at the end but
+    what the purge has sealed."""
+    human = fp.as_caller("ann", "human")
+    fp.queue_set(QUEUE, destinations=["outbox", "mirror"], keep_refused=5, max_attempts=2)
+    fp.set_policy(3, retain_seconds=100_000)
+    ids = {}
+    for name in ("done", "erased", "failed", "cancelled", "two", "late", "blocked", "purged"):
+        ids[name] = fp.enqueue(QUEUE, {"name": name}, key=f"key-{name}").task_id
+    fp.enqueue(QUEUE, {"name": "done"}, key="key-done")  # known already
+    taken = {ids_of(ids, lease.task_id): lease for lease in claim(fp, 8)}
+    taken["done"].complete({"of": "done"}, followups=[{"queue": "next", "payload": 1, "key": "n"}])
+    taken["erased"].complete({"of": "erased"})
+    taken["failed"].fail("no luck", retry_seconds=1)
+    fp.cancel(ids["cancelled"], reason="not wanted")
+    taken["two"].submit({"row": 1})
+    clock.advance(1)
+    taken["two"].submit({"row": 2})
+    taken["two"].complete({"row": 2})
+    taken["blocked"].fail("ask somebody", then="block")
+    fp.resolve(ids["blocked"], "done", evidence={"seen": True})
+    taken["purged"].complete({"of": "purged"}, followups=[{"queue": "next", "payload": 2}])
+    human.review(ids["two"], 1, "accepted")
+    human.review(ids["two"], 2, "rejected", requeue=True)
+    (again,) = fp.claim(worker_id="w2", task_id=ids["two"])
+    again.release()
+    fp.requeue(ids["cancelled"])
+    clock.advance(100)  # "late" has lapsed, and so has nothing else
+    refused(taken["late"])
+    fp.sweep(QUEUE)
+    fp.erase(ids["erased"])
+    fp.queue_set("short", retain_seconds=1, result_storage="digest", destinations=["mirror"])
+    for name in ("short", "erased and purged"):  # what they bring about outlives them
+        ids[name] = fp.enqueue("short", name).task_id
+        follow = {"queue": "next", "payload": f"after {name}"}
+        fp.claim("short", worker_id="w")[0].complete("gone soon", followups=[follow])
+    fp.erase(ids["erased and purged"])
+    ids["kept"] = fp.enqueue("short", "longer").task_id
+    clock.advance(10)
+    fp.purge("short")
+    fp.claim("short", worker_id="w")[0].complete("digest only")
+    fp.as_caller("local", scope="other").enqueue("q", "in another scope")
+    fp.as_caller("local", scope="other").revoke()
+    fp.clock_reset()
+    fp.claim("next", worker_id="w", limit=2, idempotency_key="claim-1")
+    return ids
+
+
+def claim(fp: Handle, limit: int) -> list[Any]:
+    """The leases of the first tasks."""
+    return fp.claim(QUEUE, worker_id="w", limit=limit, lease_seconds=60)
+
+
+def ids_of(ids: dict[str, str], task_id: str) -> str:
+    """The name of a task."""
+    return next(name for name, known in ids.items() if known == task_id)
+
+
+def refused(lease: Any) -> None:
+    """A result that comes too late; the queue keeps it aside."""
+    try:
+        lease.complete({"too": "late"})
+    except fencepost.LeaseExpired:
+        return
+    raise AssertionError("a late result was accepted")

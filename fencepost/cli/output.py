@@ -67,8 +67,7 @@ class Out:
         told = [f"{name} {value}" for name, value in known.items()]
         if len(outcome.issues) > 1:
             told.append(f"also: {', '.join(outcome.issues[1:])}")
-        self._complain(code, outcome.message, "; ".join(told))
-        return exit_code(code)
+        return self.complain(code, outcome.message, "; ".join(told))
 
     def failure(self, error: FencepostError, sent: Request | None = None) -> int:
         """Tell what was raised; a refusal keeps its outcome. Returns the exit code."""
@@ -77,17 +76,19 @@ class Out:
         known = getattr(error, "outcome", None)
         return self.refusal(known or Outcome("failed", (error.code,), str(error)), sent)
 
-    def _complain(self, code: str, message: str, told: str) -> None:
+    def complain(self, code: str, message: str, told: str = "") -> int:
+        """The one line on stderr; returns the code's exit code."""
         issue = ISSUES.get(code)
         if self.json:
             facts = {"code": code, "message": message, "exit": exit_code(code)}
             advice = {"advice": issue.advice} if issue else {}
             print(json_line({**facts, **advice}), file=sys.stderr, flush=True)
-            return
+            return exit_code(code)
         extra = f" ({told})" if told else ""
         if issue is not None and issue.rule == 0 and issue.advice not in message:
             extra += f"; {issue.advice}"
         self.note(f"{code}: {message}{extra}")
+        return exit_code(code)
 
 
 def exit_code(code: str) -> int:

@@ -1,4 +1,4 @@
-"""What can be read: tasks, results, receipts, queues, the journal."""
+"""What can be read: tasks, results, queues, counts."""
 
 from __future__ import annotations
 

@@ -286,7 +286,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         ("fencepost refused TASK",),
     ),
     "receipt": Subcommand(
-        "the receipt of a command, by its key", "reads.receipt", _receipt,
+        "the receipt of a command, by its key", "journal.receipt", _receipt,
         ("fencepost receipt page-17-done --actor laptop-3", "fencepost receipt K --prove"),
     ),
     "stats": Subcommand(
@@ -296,15 +296,15 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "queues and their settings", "reads.queues", _none, ("fencepost queues",)
     ),
     "journal": Subcommand(
-        "the entries of the journal", "reads.journal", _journal,
+        "the entries of the journal", "journal.journal", _journal,
         ("fencepost journal --after 100", "fencepost journal --task TASK"),
     ),
     "seal": Subcommand(
-        "put what is committed into the tree and print its checkpoint", "reads.seal", _none,
+        "put what is committed into the tree and print its checkpoint", "journal.seal", _none,
         ("fencepost seal > checkpoint.txt",),
     ),
     "verify": Subcommand(
-        "recompute journal and rows", "reads.verify", _verify,
+        "recompute journal and rows", "journal.verify", _verify,
         ("fencepost verify", "fencepost verify --since checkpoint.txt"),
     ),
     "init": Subcommand(

@@ -31,6 +31,9 @@ class Stand:
         self.fp: Handle = fencepost.open(
             ":memory:", create=True, scope=SCOPE, clock=self.clock, draw=draw
         )
+        # what opening draws for itself: the same seed gives the same rows, to the byte
+        chance = "update fencepost_store set writer_id = ?, secret = zeroblob(32)"
+        self.connection.execute(chance, (UNKNOWN,))
 
     def __enter__(self) -> Stand:
         return self

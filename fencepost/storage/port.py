@@ -6,7 +6,7 @@ begun; it must not rely on being asked in any order beyond begin → load → sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 from fencepost.machine.batch import Changes, Draw, Loaded
 from fencepost.machine.needs import Sent
 from fencepost.storage.loading import TimeOf
-from fencepost.storage.steps import Steps
+from fencepost.storage.steps import Read, Steps
 
 T = TypeVar("T")
 
@@ -80,8 +80,12 @@ class Store(Protocol):
     def changed(self) -> int:
         """A number that changes when another process has committed."""
 
-    def backup(self, target: Path) -> Iterator[tuple[int, int]]:
-        """Copy to a file that does not exist, yielding (done, all) pages."""
+    def snapshot(self) -> AbstractContextManager[Read]:
+        """For long reading: a function that runs steps on one snapshot, and holds up nobody."""
+
+    def backup(self, target: Path, told: Callable[[int, int], None]) -> None:
+        """Copy to a file that does not exist, synced; `told(done, all)` counts pages. What was
+        acknowledged before the call is in it, and nobody has to wait meanwhile."""
 
     def about(self) -> dict[str, Any]:
         """What `doctor` tells of the store."""

@@ -23,6 +23,7 @@ FLOORS = [
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms.split()}
 # (importing room, imported room): why this one may look sideways.
 SIDEWAYS: dict[tuple[str, str], str] = {
+    ("journal", "rules"): "verify judges moves and fences by the one table of the rules",
     ("operate", "cli"): "long runs show tables and progress with cli/terminal.py, as the verbs do",
 }
 # The same for an import under `if TYPE_CHECKING`, which nothing runs.

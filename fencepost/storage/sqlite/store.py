@@ -7,7 +7,7 @@ import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,13 +15,13 @@ from uuid import uuid4
 
 from fencepost.issues import Unavailable
 from fencepost.storage import sealing
-from fencepost.storage.sqlite import schema
+from fencepost.storage.sqlite import copying, schema
 from fencepost.storage.sqlite.connect import connect, use_wal
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
 from fencepost.storage.sqlite.place import Place, check_place
 from fencepost.storage.sqlite.transaction import SqliteTransaction, borrowed
 from fencepost.storage.sqlite.turn import NoTurn, Turn, TurnLock
-from fencepost.storage.steps import Steps
+from fencepost.storage.steps import Read, Steps
 
 T = TypeVar("T")
 MEMORY = ":memory:"
@@ -163,17 +163,24 @@ class SqliteStore:
             if rows and rows[0][0]:
                 raise Unavailable(f"{self.path}: a reader holds the log; it could not be synced")
 
-    def backup(self, target: Path) -> Iterator[tuple[int, int]]:
-        copy = sqlite3.connect(target)
-        try:
-            with self.turn():
-                progress: list[tuple[int, int]] = []
-                self._write.backup(
-                    copy, progress=lambda _, left, pages: progress.append((pages - left, pages))
-                )
-            yield from progress
-        finally:
-            copy.close()
+    @contextmanager
+    def snapshot(self) -> Iterator[Read]:
+        if self.path == MEMORY:
+            with self.reading():
+                yield self.read
+            return
+        self._check_process()
+        with copying.pinned(Path(self.path)) as connection:
+            yield copying.reader(connection, str(self.path))
+
+    def backup(self, target: Path, told: Callable[[int, int], None]) -> None:
+        self._check_process()
+        if self.path == MEMORY:
+            with self._mutex:
+                copying.copy(self._write, target, told)
+            return
+        with copying.pinned(Path(self.path)) as connection:
+            copying.copy(connection, target, told)
 
     def about(self) -> dict[str, Any]:
         with self._mutex:

@@ -5,6 +5,6 @@ their lease, some never hear that their completion was committed. Afterwards eve
 store has accepted is held against a direct computation and against the journal.
 """
 
-from fencepost.operate.demo.main import main
+from fencepost.operate.demo.command import main
 
 __all__ = ["main"]

@@ -123,7 +123,12 @@ def misfortunes(run: Run) -> Iterator[str]:
 
 
 def verified(run: Run) -> Iterator[str]:
-    yield from map(str, run.fp.verify().problems)
+    run.fp.seal()
+    found = run.fp.verify()
+    for problem in found.problems:
+        yield f"{problem.code}: {problem.place}: {problem.message}"
+    if not found.entries == found.sealed == run.tally.entries:
+        yield f"{run.tally.entries} entries read, {found.entries} verified, {found.sealed} sealed"
 
 
 def all_checks(run: Run) -> Iterator[Check]:
@@ -143,7 +148,7 @@ def all_checks(run: Run) -> Iterator[Check]:
         (misfortunes, "every kind of misfortune really happened",
          f"{len(seen.killed) + len(seen.stopped) + seen.losers} workers"),
         (verified, "the store is what its journal says (verify)",
-         f"{run.tally.entries:,} entries"),
+         f"{run.tally.entries:,} sealed entries"),
     ]  # fmt: skip
     for check, sentence, extent in held:
         yield Check(sentence, extent, tuple(check(run)))

@@ -30,8 +30,7 @@ class Member:
         self.worker_id = worker_id
         self.errors = crew.notes / f"{worker_id}.err"
         # -I: whatever lies in the working folder or the environment, the worker is this code.
-        # A group of its own: the terminal's Ctrl-C goes to the demo alone, and if the demo is
-        # killed, the system ends a stopped worker too (SIGHUP to orphaned stopped groups).
+        # A group of its own: the terminal's Ctrl-C goes to the demo alone, which then ends them.
         command = [sys.executable, "-I", "-c", BOOT, str(ROOT), crew.store, str(crew.folder)]
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.handle.journal import EntryView
 from fencepost.model import Receipt
 
 
@@ -40,9 +41,10 @@ class Tally:
             self.obligations[task_id] += owed
 
 
-def read(receipts: Iterable[Receipt]) -> Tally:
-    """The tally of a whole journal."""
+def read(entries: Iterable[EntryView]) -> Tally:
+    """The tally of a whole journal, of which nothing has been purged or erased."""
     tally = Tally()
-    for receipt in receipts:
-        tally.add(receipt, receipt.entry)
+    for entry in entries:
+        if entry.receipt is not None:
+            tally.add(entry.receipt, entry.receipt.entry)
     return tally

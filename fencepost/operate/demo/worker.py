@@ -21,6 +21,7 @@ from fencepost.handle.lease import tidy_reason
 from fencepost.model import Outcome
 from fencepost.operate.demo.files import measure, to_path
 
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 SCOPE, QUEUE, DESTINATION = "demo", "demo-files", "demo-outbox"
 
 
@@ -120,10 +121,21 @@ def tell(what: str, **facts: Any) -> None:
     sys.stdout.flush()
 
 
+def end_with_parent() -> None:
+    """On Linux, be killed when the demo ends, even while stopped. Elsewhere the system sends
+    SIGHUP to a stopped process whose parent has gone."""
+    if sys.platform == "linux":
+        try:
+            import ctypes
+        except ImportError:  # a Python built without it: the closed pipe is the sign left
+            return
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def main(argv: Sequence[str]) -> None:
     """`worker STORE FOLDER WORKER_ID`; started by crew.py."""
     store, folder, worker_id = argv
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us ends us
+    end_with_parent()
     try:
         Worker(store, Path(folder), worker_id).run()
     except BrokenPipeError:

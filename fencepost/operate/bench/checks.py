@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fencepost.operate.bench.lab import QUEUE, CheckFailed
+from fencepost.operate.bench.lab import QUEUE, CheckFailed, reopen
 from fencepost.storage.sqlite.connect import connect
 from fencepost.storage.sqltext import statements
 
@@ -24,6 +24,12 @@ class Before:
 def before(path: Path) -> Before:
     """The store's numbers now."""
     return Before(*_rows(path, "state_of")[0])
+
+
+def check_all(path: Path, done: int, *, told: int | None = None) -> None:
+    """What the product wrote from its first row on: the counts, and the journal."""
+    check(path, done, told=told)
+    check_journal(path)
 
 
 def check(
@@ -47,6 +53,14 @@ def check(
     ((entries, span),) = _rows(path, "count_entries", **place)
     if entries != span:
         raise CheckFailed(f"{path.name}: {entries} entries stand where the numbers say {span}")
+
+
+def check_journal(path: Path) -> None:
+    """`verify` finds nothing. Raises CheckFailed with the first of what it finds."""
+    with reopen(path) as handle:
+        found = handle.verify()
+    if not found.clean:
+        raise CheckFailed(f"{path.name}: verify found {found.problems[0]}")
 
 
 def _same(

@@ -67,7 +67,7 @@ def _product(lab: Lab, folder: Path, figures: Figures) -> None:
             done += len(leases)
         taken = perf_counter() - began
     sealed = perf_counter() - began  # closing seals what is left of a long backlog
-    checks.check(path, tasks, told=done)
+    checks.check_all(path, tasks, told=done)
     figures.update(
         drain=tasks / taken, sealed=tasks / sealed, completions=tasks / completing
     )

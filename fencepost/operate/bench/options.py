@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--slow-fsync", type=float, default=DEFAULT_SLOW_MS, metavar="MS",
         help="added to each fsync in the phase slow (simulated); 0 leaves it out")  # fmt: skip
     add("--dir", type=Path, default=Path(), help="the disk to measure; default: this folder")
-    add("--json", metavar="FILE|-", help="write every figure as JSON")
+    add("--json", nargs="?", const="-", metavar="FILE", help="JSON to FILE, or alone: to stdout")
     add("--force", action="store_true", help="let --json overwrite its file")
     add("--check", action="store_true", help="exit 1 if a target is missed")
     return parser

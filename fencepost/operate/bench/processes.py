@@ -47,7 +47,7 @@ def _together(path: Path, number: int, seconds: float) -> list[dict[str, Any]]:
     new_store(path).close()
     running = [child.start("turns", [str(path), f"worker-{n}", seconds]) for n in range(number)]
     found = _begin(running)
-    checks.check(path, sum(one["done"] for one in found))
+    checks.check_all(path, sum(one["done"] for one in found))
     return found
 
 
@@ -107,6 +107,7 @@ def latency(lab: Lab) -> Measuring:
                     waiting.communicate()
         if len(found) != number:
             raise CheckFailed(f"{len(found)} of {number} tasks were started")
+        checks.check_journal(path)
         shutil.rmtree(path.parent)
         found.sort()
         yield {"p50": percentile(found, 50), "p99": percentile(found, 99)}
@@ -119,7 +120,7 @@ def memory(lab: Lab) -> Measuring:
     with new_store(path) as handle:
         fill(handle, tasks)
     found = child.run("drain", [str(path)])
-    checks.check(path, tasks)
+    checks.check_all(path, tasks, told=found["done"])
     shutil.rmtree(path.parent)
     figures: Figures = {"peak": found["peak"], "rate": found["rate"]}
     yield figures

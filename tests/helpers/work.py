@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import fencepost
 from fencepost.clock import FakeClock
@@ -53,3 +54,10 @@ def init(path: str, gate: str, key: str) -> str:
         time.sleep(0.001)
     with fencepost.open(path, scope=SCOPE, create=True) as fp:
         return fp.enqueue(QUEUE, key, key=key).task_id
+
+
+def verified_again(path: str, now: int) -> dict[str, Any]:
+    """What `verify` says in a process that has only just opened the store."""
+    time.tzset()
+    with opened(path, now) as fp:
+        return fp.verify().to_json()

@@ -19,6 +19,7 @@ from fencepost.issues import InvalidRequest
 MAX_INTEGER = 10**15 - 1
 MAX_TASKS_PER_COMMAND = 250
 MAX_SWEEP = 200
+MAX_FOLLOWUPS = 190  # as many as one entry can name beside the task and its obligations
 MAX_CLAIM = 100
 MAX_QUEUES_PER_CLAIM = 16
 MAX_DESTINATIONS = 8
@@ -171,7 +172,7 @@ SETTINGS: dict[str, Check] = {
     "backoff_seconds": delay,
     "max_backoff_seconds": delay,
     "on_lapse": one_of("retry", "reconcile"),
-    "max_followups": integer(0, 200),
+    "max_followups": integer(0, MAX_FOLLOWUPS),
     "max_payload_bytes": integer(1, MAX_BODY_BYTES),
     "max_result_bytes": integer(1, MAX_BODY_BYTES),
     "result_storage": one_of("content", "digest"),

@@ -238,7 +238,10 @@ class Outcome:
             "task_ids": list(self.task_ids),
             "leases": [grant.to_json() for grant in self.grants],
             "replayed": self.replayed,
-            "facts": dict(self.facts),
+            "facts": {
+                name: to_rfc3339(value) if name in TIMES else value
+                for name, value in self.facts.items()
+            },
         }
 
 

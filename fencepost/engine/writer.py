@@ -3,6 +3,7 @@ answers. While the disk syncs, the next batch gathers; nobody polls and nobody w
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from concurrent.futures import Future
@@ -18,6 +19,8 @@ from fencepost.machine.batch import Draw
 from fencepost.machine.needs import Sent
 from fencepost.model import Outcome
 from fencepost.storage.port import Store
+
+log = logging.getLogger("fencepost.engine")
 
 TURN_MICROSECONDS = 10_000
 SEAL_AT_ONCE = 400
@@ -106,6 +109,7 @@ class Writer:
         except FencepostError as error:
             _fail(batch, error)
         except BaseException as error:
+            log.exception("the writer met an error of its own")  # those answered do not see it
             _fail(batch, error)
             if not isinstance(error, Exception):
                 raise

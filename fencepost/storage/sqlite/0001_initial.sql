@@ -14,7 +14,8 @@ create table fencepost_store (
     last_entry integer not null,
     mark integer not null,
     created_at integer not null,
-    secret blob not null check (length(secret) = 32)
+    secret blob not null check (length(secret) = 32),
+    scrub integer not null default 0 check (scrub in (0, 1)) -- erased bytes may still lie about
 ) strict;
 
 create table fencepost_migration (

@@ -3,6 +3,7 @@ write. Keeps the contract of `storage/port.py`."""
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import sqlite3
@@ -15,17 +16,20 @@ from uuid import uuid4
 
 from fencepost.issues import Unavailable
 from fencepost.storage import sealing
-from fencepost.storage.sqlite import copying, schema
-from fencepost.storage.sqlite.connect import connect, use_wal
+from fencepost.storage.sqlite import copying, schema, scrub
+from fencepost.storage.sqlite.connect import BUSY_SECONDS, connect, use_wal
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
 from fencepost.storage.sqlite.place import Place, check_place
 from fencepost.storage.sqlite.transaction import SqliteTransaction, borrowed
 from fencepost.storage.sqlite.turn import NoTurn, Turn, TurnLock
 from fencepost.storage.steps import Read, Steps
 
+log = logging.getLogger("fencepost.storage")
+
 T = TypeVar("T")
 MEMORY = ":memory:"
 WAL_BYTES = 16 * 1024 * 1024
+FIRST_WAIT = 200  # milliseconds that an erasure waits for readers to let go of the log
 TURN_SECONDS = 30.0
 
 
@@ -38,7 +42,8 @@ class SqliteStore:
         self.read_only = place is not None and not place.writable
         self._turn = turn
         self._pid = os.getpid()
-        self._scrub = False
+        # The page that cleaning has reached after an erasure; None: nothing is to be cleaned.
+        self._scrub: int | None = None
         self._mutex = threading.RLock()
         self._open()
 
@@ -60,6 +65,9 @@ class SqliteStore:
             return
         with self._turn:
             yield
+
+    def in_turn(self) -> bool:
+        return self._turn.held
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -130,18 +138,44 @@ class SqliteStore:
     def tidy(self, *, erased: bool) -> None:
         if self.path == MEMORY or self.read_only:
             return
-        if self._scrub or erased:
-            # No reader of ours may pin the log while it is cut to nothing.
-            with self._mutex:
-                ((busy, *_),) = self._write.execute("pragma wal_checkpoint(truncate)").fetchall()
-            self._scrub = bool(busy)
-        elif self.wal_bytes() > WAL_BYTES:
-            self._write.execute("pragma wal_checkpoint(passive)").fetchall()
+        if erased:
+            self._scrub = 0
+        try:
+            if self._scrub is not None:
+                self._clean(FIRST_WAIT if erased else 0)
+            elif self.wal_bytes() > WAL_BYTES:
+                self._write.execute("pragma wal_checkpoint(passive)").fetchall()
+        except (sqlite3.Error, OSError) as error:
+            # what was committed stands; the log stays long and is shortened at the next turn
+            log.warning("%s: the file could not be tidied: %s", self.path, error)
+
+    def _clean(self, wait: int) -> None:
+        """Cut the log to nothing and zero what SQLite left of erased rows (scrub.py).
+
+        A reader that holds the log is waited for `wait` milliseconds; then the next turn goes on.
+        """
+        assert self._scrub is not None
+        if not self._mutex.acquire(timeout=wait / 1_000):
+            return  # a reader of our own
+        try:
+            self._write.execute(f"pragma busy_timeout = {wait}")
+            ((busy, *_),) = self._write.execute("pragma wal_checkpoint(truncate)").fetchall()
+            if not busy and not self._read.in_transaction:
+                self._scrub = scrub.scrub(self._read, str(self.path), self._scrub)
+        finally:
+            self._write.execute(f"pragma busy_timeout = {int(BUSY_SECONDS * 1_000)}")
+            self._mutex.release()
+
+    def resume_cleaning(self) -> None:
+        """Go on with an erasure whose process ended before its bytes had been overwritten."""
+        if scrub.marked(self._write):
+            self.tidy(erased=True)
 
     @property
     def scrub_pending(self) -> bool:
-        """Erased bytes may still lie in the log, since a reader holds it; the next turn retries."""
-        return self._scrub
+        """Erased bytes may still lie in the file or its log: a reader holds the log, or there is
+        much to clean. Each next turn goes on with it."""
+        return self._scrub is not None
 
     def wal_bytes(self) -> int:
         """Length of the write-ahead log in bytes."""
@@ -200,7 +234,7 @@ class SqliteStore:
             "journal_mode": journal_mode,
             "synchronous": {0: "off", 1: "normal", 2: "full", 3: "extra"}[synchronous],
             "wal_bytes": self.wal_bytes(),
-            "scrub_pending": self._scrub,
+            "scrub_pending": self.scrub_pending,
         }
 
     def close(self) -> None:
@@ -246,6 +280,7 @@ def _opened(place: Place, turn: Turn) -> SqliteStore:
                 schema.check(store._write, place.path)
                 if place.writable:
                     use_wal(store._write)
+                    store.resume_cleaning()
             except BaseException:
                 store._close_connections()
                 raise

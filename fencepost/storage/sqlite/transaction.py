@@ -14,6 +14,7 @@ from fencepost.machine.batch import Changes, Draw, Loaded
 from fencepost.machine.needs import Sent
 from fencepost.storage import loading, saving
 from fencepost.storage.loading import TimeOf
+from fencepost.storage.sqlite import scrub
 from fencepost.storage.sqlite.connect import make_durable
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
 from fencepost.storage.steps import Steps
@@ -56,6 +57,8 @@ class SqliteTransaction:
 
     def save(self, changes: Changes, loaded: Loaded) -> None:
         self.run(saving.save(changes, loaded, self.bury))
+        if changes.erases():
+            self.connection.execute(scrub.SQL["mark"])
 
     def payloads(self, task_ids: Sequence[str]) -> dict[str, bytes]:
         return dict(self.run(loading.payloads(task_ids)))

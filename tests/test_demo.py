@@ -87,7 +87,7 @@ def test_people_get_the_table_and_the_checks_in_words(folder, capsys):
     assert "       60  results accepted" in said.out
     assert "        1  worker killed with SIGKILL, holding 1 lease" in said.out
     assert "        1    task_done: the task is already done" in said.out
-    assert "holds  exactly one completing receipt for each task (60 tasks)" in said.out
+    assert "holds   exactly one completing receipt for each task (60 tasks)" in said.out
     assert "All of it holds, after" in said.out
     assert "60 of 60 files" in said.err
 
@@ -164,6 +164,21 @@ def test_workers_that_say_nothing_do_not_hold_the_run_up_for_ever(folder, capsys
     monkeypatch.setattr(director, "PATIENCE_SECONDS", 0.2)
     assert demo.main([str(folder)]) == 1
     assert "nothing has moved for 0.2 s" in capsys.readouterr().err
+
+
+def test_the_command_line_runs_it_in_any_locale(folder, scratch, tmp_path):
+    """Straight from a checkout, by a bare Python that knows ASCII at most."""
+    ugly = folder / "caf\xe9 \u202e \x1b[31m.py"
+    ugly.write_text("")
+    done = subprocess.run(
+        [sys.executable, "-S", "-W", "error", "-m", "fencepost", "demo", str(folder)],
+        cwd=ROOT, env={"LANG": "C", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0",
+                       "TMPDIR": str(scratch)},
+        capture_output=True, timeout=WAIT_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert b"       61  results accepted" in done.stdout
+    assert b"\x1b" not in done.stdout + done.stderr
 
 
 def started(folder: Path, scratch: Path) -> subprocess.Popen[str]:

@@ -48,6 +48,16 @@ SAID = {
         "  tasks on recognise: 2",
         "  tasks on outbox: 1",
     ],
+    "offline_proof": [
+        "  the entry is in the tree of the checkpoint: True",
+        "  the checkpoint is the one that was kept: True",
+        "  the entry is about this very result: True",
+        "  laptop-3 had it completed at fence 1",
+        "With another result:",
+        "  the entry is about this very result: False",
+        "With another fence in the entry:",
+        "  the entry is in the tree of the checkpoint: False",
+    ],
     "review": [
         "  revision 1, 'Nobody came.': open",
         "An operator may not close it: forbidden.",

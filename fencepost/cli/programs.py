@@ -10,16 +10,18 @@ from fencepost.cli.output import Out
 
 
 def demo(args: Namespace, out: Out) -> int:
-    return _program("demo", args, out)
+    from fencepost.cli.liveview import LiveView
+
+    return _program("demo", args, out, LiveView())
 
 
 def bench(args: Namespace, out: Out) -> int:
     return _program("bench", args, out)
 
 
-def _program(name: str, args: Namespace, out: Out) -> int:
+def _program(name: str, args: Namespace, out: Out, *views: object) -> int:
     flags = ["--json"] if out.json and "--json" not in args.rest else []
-    code: int = import_module(f"fencepost.operate.{name}").main([*args.rest, *flags])
+    code: int = import_module(f"fencepost.operate.{name}").main([*args.rest, *flags], *views)
     return code
 
 

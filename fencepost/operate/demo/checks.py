@@ -137,7 +137,7 @@ def all_checks(run: Run) -> Iterator[Check]:
     held: list[tuple[Callable[[Run], Iterator[str]], str, str]] = [
         (results, "every accepted result equals a direct computation", f"{files:,} files"),
         (receipts, "exactly one completing receipt for each task", f"{files:,} tasks"),
-        (answers, "every answer is the journal's own entry, byte for byte",
+        (answers, "every answer is the journal's entry, byte for byte",
          f"{len(seen.answers):,} answers"),
         (replays, "who asked again got the same receipt, byte for byte",
          f"{len(seen.replays):,} replays"),
@@ -146,7 +146,7 @@ def all_checks(run: Run) -> Iterator[Check]:
         (refusals, "nothing that a late worker handed in was accepted",
          f"{sum(seen.stopped):,} leases"),
         (misfortunes, "every kind of misfortune really happened",
-         f"{len(seen.killed) + len(seen.stopped) + seen.losers} workers"),
+         f"{len(seen.killed) + len(seen.stopped) + seen.losers} of them"),
         (verified, "the store is what its journal says (verify)",
          f"{run.tally.entries:,} sealed entries"),
     ]  # fmt: skip

@@ -196,11 +196,10 @@ class Director:
             del self.woken[member]
             self.seen.late_accepted += len(taken)
             told = ", ".join(f"{code} {number}" for code, number in sorted(codes.items()))
-            self.progress.note(f"{member.worker_id} woken past its leases; refused: {told or 0}")
+            late = counted(codes.total(), "late completion")
+            self.progress.note(f"{member.worker_id} woken past its leases: {late} refused ({told})")
         if replays:
-            lost = counted(len(answers), "completion")
-            self.progress.note(
-                f"{member.worker_id} lost the answer to {lost}; the same bytes sent again: "
-                f"{counted(len(replays), 'replay')}"
-            )
+            lost, again = counted(len(answers), "answer"), counted(len(replays), "replay")
+            told = f"{member.worker_id} lost {lost}; sent the same bytes again: {again}"
+            self.progress.note(told)
         self.free.append(member)

@@ -48,7 +48,7 @@ def show_table(view: View, run: Run) -> None:
 def show_check(view: View, check: Check) -> None:
     """One line, and below it the first things that speak against it."""
     verdict, style = ("holds", "good") if check.holds else ("FAILED", "bad")
-    view.say(f"   {verdict:>6}  {check.sentence} ({check.extent})", style)
+    view.say(f"   {verdict:6}  {check.sentence} ({check.extent})", style)
     for complaint in check.complaints[:SHOWN]:
         view.say(f"           {complaint}", style)
     if len(check.complaints) > SHOWN:

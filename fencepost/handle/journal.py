@@ -6,6 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost import fields
@@ -15,7 +16,7 @@ from fencepost.issues import JournalBroken, Unavailable, error_for
 from fencepost.journal import checkpoint, tree
 from fencepost.journal.checkpoint import Checkpoint
 from fencepost.machine.batch import Stored, refuse
-from fencepost.model import Caller, Outcome, Receipt, Task
+from fencepost.model import Caller, Outcome, Receipt, StoreState, Task
 from fencepost.storage import reading
 from fencepost.storage.port import Store
 from fencepost.storage.steps import Read, Steps, rows_of
@@ -232,6 +233,35 @@ class Journal(Verbs):
         self._only(*SEES_ALL)
         with self._store.snapshot() as read:
             return verified(read, since, progress)
+
+    # -- the store as a whole
+
+    def copy_to(self, target: Path, told: Callable[[int, int], None]) -> None:
+        """Copy the store as it is now to a new file; `told(done, all)` counts pages. Raises
+        Forbidden to all but the operator. `operate.backup` is what people use: it checks too."""
+        self._only("operator")
+        self._store.backup(target, told)
+
+    def about(self) -> dict[str, Any]:
+        """What the store stands on, its counters, and what is waiting to be done in it."""
+        self._only(*SEES_ALL)
+        now = self.now()
+        with self._store.reading():
+            ((writer_id, *numbers),) = self._store.read(rows_of("store"))
+            ((sealed,),) = self._store.read(rows_of("tree_size"))
+            ((lapsed,),) = self._store.read(rows_of("lapsed_leases", now=now))
+        state = StoreState(writer_id, *numbers)
+        return {
+            **self._store.about(),
+            "writer_id": writer_id, "epoch": state.epoch, "floor": state.floor,
+            "last_fence": state.last_fence, "entries": state.last_entry, "mark": state.mark,
+            "now": now, "unsealed": state.last_entry - sealed, "lapsed": lapsed,
+        }  # fmt: skip
+
+    def probe_turn(self, seconds: float) -> float:
+        """Take the turn to write and give it back: the seconds waited. Raises Unavailable,
+        naming the process that has it, if it did not come in time."""
+        return self._store.probe_turn(seconds)
 
     def _only(self, *kinds: str) -> None:
         if self.caller.kind not in kinds:

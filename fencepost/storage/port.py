@@ -87,6 +87,10 @@ class Store(Protocol):
         """Copy to a file that does not exist, synced; `told(done, all)` counts pages. What was
         acknowledged before the call is in it, and nobody has to wait meanwhile."""
 
+    def probe_turn(self, seconds: float) -> float:
+        """Take the turn and give it back: the seconds waited. Unavailable, naming who has it,
+        if it did not come in time."""
+
     def about(self) -> dict[str, Any]:
         """What `doctor` tells of the store."""
 

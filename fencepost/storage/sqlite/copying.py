@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from fencepost.storage.sqlite.connect import connect
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
-from fencepost.storage.steps import Read, Steps
+from fencepost.storage.steps import Read, Steps, rows_of
 
 T = TypeVar("T")
 PAGES_A_STEP = 256
@@ -94,3 +94,9 @@ def copy(source: sqlite3.Connection, target: Path, told: Told) -> None:
         raise explained(error, str(target)) from error
     finally:
         os.close(file)
+
+
+def integrity(read: Read) -> list[str]:
+    """What SQLite's own check of pages, indexes and constraints finds; empty if nothing."""
+    found = [str(line) for (line,) in read(rows_of("integrity"))]
+    return [] if found == ["ok"] else found

@@ -102,9 +102,13 @@ _KINDS = {
 }
 
 
+def is_refused(filesystem: str) -> bool:
+    """Whether a store may live on a file system of this type only if it is allowed by name."""
+    return filesystem in REFUSED_FILESYSTEMS or filesystem.startswith("fuse.")
+
+
 def _check_filesystem(real: Path, filesystem: str, allowed: str | None) -> None:
-    refused = filesystem in REFUSED_FILESYSTEMS or filesystem.startswith("fuse.")
-    if refused and filesystem != allowed:
+    if is_refused(filesystem) and filesystem != allowed:
         _refuse(
             real,
             f"it is on a file system of type {filesystem}, where SQLite's locks and shared memory"

@@ -9,6 +9,10 @@ select count(*) from sqlite_master where type = 'table' and name not like 'sqlit
 -- name: our_tables
 select name from sqlite_master where type = 'table' and name glob 'fencepost_*' order by name;
 
+-- name: other_tables
+select name from sqlite_master
+where type = 'table' and name not like 'sqlite_%' and name not glob 'fencepost_*' order by name;
+
 -- name: schema_version
 select schema_version from fencepost_store where id = 1 and product = 'fencepost';
 

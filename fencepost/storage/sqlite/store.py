@@ -216,6 +216,13 @@ class SqliteStore:
         with copying.pinned(Path(self.path)) as connection:
             copying.copy(connection, target, told)
 
+    def probe_turn(self, seconds: float) -> float:
+        if self.read_only or self.in_turn():
+            return 0.0
+        waited = self._turn.acquire(seconds)
+        self._turn.release()
+        return waited
+
     def about(self) -> dict[str, Any]:
         with self._mutex:
             ((product, version, created_at, _),) = self._read.execute(

@@ -50,3 +50,6 @@ where t.place = 2 and t.rank <= :now;
 
 -- name: integrity
 pragma integrity_check;
+
+-- name: shorten_log
+pragma wal_checkpoint(truncate);

@@ -135,10 +135,11 @@ def parse(
     if verb is None:
         top.error(f"there is no verb {args.verb!r}{_meant(args.verb, verbs)}")
     if not verb.forwards:
-        rest, args.rest = args.rest, []
-        cut = rest[: rest.index("--")] if "--" in rest else rest
-        raw = verb.sends and any(token.split("=")[0] == "--request" for token in cut)
+        rest, args.rest = _shielded(args.rest), []
+        raw = verb.sends and any(token.split("=")[0] == "--request" for token in rest)
+        # intermixed: RESULT may stand after flags, as in `complete TASK --fence 7 RESULT`
         verb_parser(args.verb, verb, raw=raw).parse_intermixed_args(rest, args)
+        _unshield(args)
     args.given = frozenset(name for name in DEFAULTS if name in args)
     for name, default in DEFAULTS.items():
         if name not in args:
@@ -148,6 +149,27 @@ def parse(
         if name not in args:
             setattr(args, name, absent)
     return args
+
+
+def _shielded(rest: list[str]) -> list[str]:
+    """The same without `--`; what follows it is no flag, though it may begin with a hyphen.
+
+    parse_intermixed_args forgets `--` between its two passes, so such a word gets a NUL before
+    it, which no word of a command line can hold.
+    """
+    if "--" not in rest:
+        return rest
+    place = rest.index("--")
+    after = (f"\0{word}" if word.startswith("-") else word for word in rest[place + 1 :])
+    return [*rest[:place], *after]
+
+
+def _unshield(args: argparse.Namespace) -> None:
+    for name, value in vars(args).items():
+        if isinstance(value, str):
+            setattr(args, name, value.removeprefix("\0"))
+        elif isinstance(value, list):
+            setattr(args, name, [word.removeprefix("\0") for word in value])
 
 
 def normal(verb: str) -> str:

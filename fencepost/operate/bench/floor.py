@@ -65,7 +65,7 @@ def _transactions(connection: Any, before: Before) -> Iterator[Written]:
         return found
 
     final = _final_tasks(connection, [task_id for (task_id,) in rows("changed_rows", entry, entry)])
-    tasks, payloads = _by(rows("new_rows", entry), -5), rows("new_payloads", entry)
+    tasks, payloads = _by(rows("new_rows", entry), -2), rows("new_payloads", entry)
     bodies = {row[0]: row for row in payloads}
     results = _by(rows("new_results", entry), 4)
     open_: Written | None = None

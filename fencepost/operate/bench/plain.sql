@@ -63,7 +63,9 @@ select * from fencepost_entry where number > ? order by number;
 select task_id from fencepost_task where created_entry <= ? and entry > ? order by id;
 
 -- name: new_rows
-select * from fencepost_task where created_entry > ? order by id;
+select id, task_id, queue_id, key, place, rank, priority, due_at, max_attempts, created_at,
+    content, created_entry, parent
+from fencepost_task where created_entry > ? order by id;
 
 -- name: new_payloads
 select p.* from fencepost_payload p join fencepost_task t on t.id = p.task

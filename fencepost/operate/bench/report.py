@@ -18,7 +18,8 @@ STYLES = {"ok": "good", "missed": "bad", "refused": "bad", "unavailable": "warn"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of the report with what was found for it, one value a repetition."""
+    """A row of the report with what was found for it: one value a repetition, none at all where
+    a check failed (`refused`) or something is not there (`missing`)."""
 
     row: Row
     values: tuple[float, ...]
@@ -27,7 +28,7 @@ class Line:
 
     @property
     def median(self) -> float | None:
-        return median(self.values) if self.values and not self.refused else None
+        return median(self.values) if self.values else None
 
     @property
     def verdict(self) -> str:
@@ -45,18 +46,18 @@ class Line:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Nothing is said of a figure whose check failed but why."""
-        goal, shown = self.row.goal, () if self.refused else self.values
+        """For programs; `reason` says why a figure is not there."""
+        goal = self.row.goal
         return {
             "phase": self.row.phase,
             "name": self.row.name,
             "over": self.row.over or None,
             "text": self.row.text,
             "unit": self.row.unit,
-            "values": list(shown),
+            "values": list(self.values),
             "median": self.median,
-            "min": min(shown, default=None),
-            "max": max(shown, default=None),
+            "min": min(self.values, default=None),
+            "max": max(self.values, default=None),
             "target": None if goal is None else {
                 "sense": goal.sense, "bound": goal.bound, "aim": goal.aim,
             },

@@ -22,12 +22,13 @@ from fencepost_store where id = 1;
 select product, schema_version, created_at, secret from fencepost_store where id = 1;
 
 -- name: update_store
--- guard: nobody else has drawn a number or changed the writer since the load
+-- guard: nobody else has drawn a number or changed the writer since the load; none goes back
 update fencepost_store
 set epoch = :epoch, floor = :floor, last_fence = :last_fence, last_task = :last_task,
     last_entry = :last_entry, mark = :mark
 where id = 1 and writer_id = :writer_id and epoch = :loaded_epoch
     and last_fence = :loaded_fence and last_entry = :loaded_entry
+    and epoch <= :epoch and last_fence <= :last_fence and last_entry <= :last_entry
 returning id;
 
 -- name: scopes

@@ -121,6 +121,7 @@ class Bulk:
         self.progress.add(len(chunk))
         if self.out.json:
             self.out.data(outcome.to_json())
+            sys.stdout.flush()  # whoever reads along sees each command as it is committed
         return 0
 
     def _done(self) -> str:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from fencepost.cli import inputs
 from fencepost.cli.output import Out, again
 from fencepost.cli.store import open_store
-from fencepost.cli.terminal import Progress
+from fencepost.cli.terminal import Progress, follow
 from fencepost.clock import SECOND, SystemClock
 from fencepost.issues import InvalidRequest, JournalBroken
 from fencepost.journal import checkpoint
 
 if TYPE_CHECKING:
     from fencepost.handle.journal import EntryView
-    from fencepost.journal.verify import Progress as Seen
     from fencepost.journal.verify import Verification
 
 
@@ -97,20 +95,10 @@ def verify(args: Namespace, out: Out) -> int:
         open_store(args) as fp,
         Progress("verify", None, out=sys.stderr, steady=lambda: clock.steady() / SECOND) as line,
     ):
-        found = fp.verify(since, _shown(line))
+        show = follow(line, "verify")
+        found = fp.verify(since, lambda seen: show(seen.what, seen.done, seen.total))
         line.label, line.total, line.count = "verify", None, found.entries + found.tasks
     return _verdict(found, out)
-
-
-def _shown(line: Progress) -> Callable[[Seen], None]:
-    """Puts what verify tells of itself on the progress line, phase by phase."""
-
-    def show(seen: Seen) -> None:
-        if line.total != seen.total or line.count > seen.done:
-            line.label, line.total, line.count = f"verify {seen.what}", seen.total, 0
-        line.add(seen.done - line.count)
-
-    return show
 
 
 def _verdict(found: Verification, out: Out) -> int:

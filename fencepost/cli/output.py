@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 INTERNAL = 70
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+ADVISED = {"journal_broken", "guard_tripped"}  # the other messages say what to do themselves
 PREVIEW = 400  # characters of content that text mode shows of one value
 
 
@@ -85,7 +86,7 @@ class Out:
             print(json_line({**facts, **advice}), file=sys.stderr, flush=True)
             return exit_code(code)
         extra = f" ({told})" if told else ""
-        if issue is not None and issue.rule == 0 and issue.advice not in message:
+        if issue is not None and code in ADVISED:
             extra += f"; {issue.advice}"
         self.note(f"{code}: {message}{extra}")
         return exit_code(code)

@@ -135,7 +135,7 @@ def parse(
     if verb is None:
         top.error(f"there is no verb {args.verb!r}{_meant(args.verb, verbs)}")
     if not verb.forwards:
-        rest, args.rest = _shielded(args.rest), []
+        rest, args.rest = _shielded(_after_verb(argv, args.rest)), []
         raw = verb.sends and any(token.split("=")[0] == "--request" for token in rest)
         # intermixed: RESULT may stand after flags, as in `complete TASK --fence 7 RESULT`
         verb_parser(args.verb, verb, raw=raw).parse_intermixed_args(rest, args)
@@ -149,6 +149,12 @@ def parse(
         if name not in args:
             setattr(args, name, absent)
     return args
+
+
+def _after_verb(argv: Sequence[str], rest: list[str]) -> list[str]:
+    """What follows the verb, with the `--` that argparse takes off where it stands first."""
+    before = len(argv) - len(rest) - 1
+    return ["--", *rest] if argv[before] == "--" else rest
 
 
 def _shielded(rest: list[str]) -> list[str]:

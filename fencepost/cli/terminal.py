@@ -315,3 +315,14 @@ class Progress:
         full = size * min(self.count, self.total) // self.total
         filled, rest = paint("━" * full, "good", self._colour), "─" * (size - full)
         return filled + paint(rest, "dim", self._colour) + " "
+
+
+def follow(line: Progress, label: str) -> Callable[[str, int, int], None]:
+    """Puts a long job's (what, done, all) on a progress line, phase by phase."""
+
+    def show(what: str, done: int, total: int) -> None:
+        if line.total != total or line.count > done:
+            line.label, line.total, line.count = f"{label} {what}", total, 0
+        line.add(done - line.count)
+
+    return show

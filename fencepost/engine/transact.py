@@ -27,6 +27,10 @@ class Done:
     erased: bool = False
 
 
+class Spoilt(Exception):
+    """A batch met an error that perhaps one command of it brought about: no room for its result."""
+
+
 class Transactor:
     """Runs batches against a store, one at a time, by the store's time."""
 
@@ -48,8 +52,10 @@ class Transactor:
         transaction.begin()
         try:
             done, changed = self.fold(transaction, sent)
-        except BaseException:
+        except BaseException as error:
             transaction.rollback()
+            if isinstance(error, Unavailable) and len(sent) > 1:
+                raise Spoilt from error
             raise
         if changed:
             transaction.commit()
@@ -89,7 +95,10 @@ class Transactor:
         try:
             try:
                 return self.run(transaction, sent)
-            except (GuardTripped, sqlite3.IntegrityError, AssertionError, LookupError, ValueError):
+            except (
+                Spoilt, GuardTripped, sqlite3.IntegrityError, AssertionError, LookupError,
+                ValueError,
+            ):  # fmt: skip
                 if len(sent) > 1:
                     log.warning("a batch of %d commands was undone; going one by one", len(sent))
                 return self.one_by_one(transaction, sent)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import fencepost
+from fencepost import commands as c
 from fencepost.clock import FakeClock
 from fencepost.handle import Handle
-from helpers.lab import QUEUE, SCOPE, START
+from helpers.lab import QUEUE, SCOPE, START, counts, raw
 
 
 def opened(path: str, now: int = START) -> Handle:
@@ -61,3 +62,45 @@ def verified_again(path: str, now: int) -> dict[str, Any]:
     time.tzset()
     with opened(path, now) as fp:
         return fp.verify().to_json()
+
+
+def acknowledge_one(path: str, how: str) -> str:
+    """Claim and complete one task, with a mark for whoever traces the system calls on both
+    sides of the completion."""
+    with opened(path) as fp:
+        (lease,) = fp.claim(QUEUE, worker_id="w1")
+        os.write(2, b"ABOUT-TO-COMPLETE")
+        if how == "handle":
+            lease.complete("answer")
+        else:
+            with raw(Path(path)) as application, fp.within(application) as tx:
+                tx.lease(lease.task_id, worker_id="w1", fence=lease.fence).complete("answer")
+        os.write(2, b"ANSWERED")
+    return "done"
+
+
+def fill_up(path: str) -> dict[str, Any]:
+    """Write results on a small file system until it is full and beyond, then make as much room
+    as the log needs."""
+    ballast = Path(path).with_name("ballast")
+    ballast.write_bytes(bytes(2_000_000))
+    errors, acknowledged = [], 0
+    with fencepost.open(path, scope=SCOPE, create=True, clock=FakeClock(START)) as fp:
+        list(fp.enqueue_many(QUEUE, [{"payload": n} for n in range(100)]))
+        leases = fp.claim(QUEUE, worker_id="w1", limit=100)
+        for lease in leases:
+            try:
+                lease.complete("r" * 40_000)
+                acknowledged += 1
+            except fencepost.FencepostError as error:
+                errors.append(type(error).__name__)
+        reads = sum(task.state == "done" for task in fp.tasks(QUEUE))
+        ballast.unlink()
+        last = fp.execute([c.Release(leases[-1].task_id, "w1", leases[-1].fence)])[0]
+        with raw(Path(path)) as own:
+            results, receipts, _ = counts(own)
+        return {
+            "errors": errors, "acknowledged": acknowledged, "reads_while_full": reads,
+            "kept": sum(task.state == "done" for task in fp.tasks(QUEUE)), "results": results,
+            "receipts": receipts, "after_room_was_made": last.status, "clean": fp.verify().clean,
+        }  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from fencepost.issues import Unavailable
+from fencepost.issues import OutcomeUnknown, Unavailable
 from fencepost.storage import sealing
 from fencepost.storage.sqlite import copying, schema, scrub
 from fencepost.storage.sqlite.connect import BUSY_SECONDS, connect, use_wal
@@ -45,6 +45,8 @@ class SqliteStore:
         # The page that cleaning has reached after an erasure; None: nothing is to be cleaned.
         self._scrub: int | None = None
         self._mutex = threading.RLock()
+        # A commit failed and the reopening has not succeeded yet: nothing may be written.
+        self._lost = False
         self._open()
 
     def _open(self) -> None:
@@ -64,7 +66,13 @@ class SqliteStore:
             yield
             return
         with self._turn:
-            yield
+            if self._lost:
+                self.reopen()
+            try:
+                yield
+            except OutcomeUnknown:
+                self._lost = True
+                raise
 
     def in_turn(self) -> bool:
         return self._turn.held
@@ -118,6 +126,7 @@ class SqliteStore:
                 raise explained(error, str(self.path)) from error
 
     def changed(self) -> int:
+        self._check_process()
         with self._mutex:
             ((version,),) = self._read.execute(STATEMENTS["data_version"]).fetchall()
             return int(version)
@@ -129,10 +138,10 @@ class SqliteStore:
             main.begin()
             try:
                 left = main.run(sealing.seal(now, limit))
+                main.commit()
             except BaseException:
                 main.rollback()
                 raise
-            main.commit()
         return left
 
     def tidy(self, *, erased: bool) -> None:
@@ -187,6 +196,9 @@ class SqliteStore:
     def reopen(self) -> None:
         """New connections. What the log holds is brought into the file and synced once more, so
         that what is answered from it is durable even if the failed sync dropped its pages."""
+        if self.path == MEMORY:
+            return
+        self._lost = True
         with self._mutex:
             self._close_connections()
             try:
@@ -196,6 +208,7 @@ class SqliteStore:
                 raise explained(error, str(self.path)) from error
             if rows and rows[0][0]:
                 raise Unavailable(f"{self.path}: a reader holds the log; it could not be synced")
+        self._lost = False
 
     @contextmanager
     def snapshot(self) -> Iterator[Read]:
@@ -224,6 +237,7 @@ class SqliteStore:
         return waited
 
     def about(self) -> dict[str, Any]:
+        self._check_process()
         with self._mutex:
             ((product, version, created_at, _),) = self._read.execute(
                 STATEMENTS["store_about"]
@@ -248,7 +262,7 @@ class SqliteStore:
         if self.closed or os.getpid() != self._pid:
             return
         # The last connection to close writes the log back: that is a checkpoint, so a turn.
-        with self.turn(), self._mutex:
+        with nullcontext() if self.read_only else self._turn, self._mutex:
             self._close_connections()
             self.closed = True
         self._turn.close()

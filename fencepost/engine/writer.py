@@ -74,10 +74,12 @@ class Writer:
 
     def close(self) -> None:
         """Commit what is waiting, seal a long backlog, end the thread. May be called twice."""
+        if os.getpid() != self._pid:
+            return  # without the lock, which a thread of the parent may have held at the fork
         with self._lock:
             thread, self._thread = self._thread, None
             already, self._closed = self._closed, True
-        if os.getpid() != self._pid or already:
+        if already:
             return
         if thread is not None:
             self._queue.put(None)

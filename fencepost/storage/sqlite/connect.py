@@ -8,8 +8,11 @@ meet). `secure_delete=ON`, so that erased bytes are overwritten.
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import weakref
 from pathlib import Path
+from typing import Any
 
 from fencepost.issues import Unavailable
 
@@ -27,6 +30,35 @@ def check_version(version: tuple[int, int, int] = sqlite3.sqlite_version_info) -
         )
 
 
+class Connection(sqlite3.Connection):
+    """A connection that is never closed in a forked child, not even at the child's exit.
+
+    SQLite has no notion of a fork. A child that closes an inherited connection rolls back the
+    transaction that its parent was in at the fork, and so wipes from the shared index of the log
+    what the parent is writing now: the file is corrupt (tests/test_fork.py shows it). In the child
+    the connection is therefore kept for ever, by a reference to itself that goes through SQLite,
+    where neither the garbage collector nor the end of the interpreter finds it.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.kept = kept = []  # type: list[sqlite3.Connection]
+        self.create_function("fencepost_kept", 0, lambda: len(kept))
+        _connections.add(self)
+
+
+_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for connection in list(_connections):
+        connection.kept.append(connection)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def connect(path: Path | str, *, writable: bool) -> sqlite3.Connection:
     """A connection with every setting made and read back. The path may be `:memory:`."""
     check_version()
@@ -37,7 +69,7 @@ def connect(path: Path | str, *, writable: bool) -> sqlite3.Connection:
         target, uri = Path(path).absolute().as_uri() + mode, True
     connection = sqlite3.connect(
         target, uri=uri, timeout=BUSY_SECONDS, isolation_level=None,
-        check_same_thread=False, cached_statements=256,
+        check_same_thread=False, cached_statements=256, factory=Connection,
     )  # fmt: skip
     try:
         connection.execute("pragma cache_size = -16384")

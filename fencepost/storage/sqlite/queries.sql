@@ -188,18 +188,19 @@ delete from fencepost_refused where queue_id = ? and id <= coalesce((
     select id from fencepost_refused where queue_id = ? order by id desc limit 1 offset ?), -1);
 
 -- name: end_leases
-update fencepost_task
+update fencepost_task indexed by fencepost_task_place
 set lease_expires_at = min(lease_expires_at, :now), rank = min(rank, :now)
 where queue_id in (select id from fencepost_queue) and place = 2 and epoch < :floor;
 
 -- name: wait_again
 -- after the clock was set back: what is not due any more stands in no claim's way
-update fencepost_task set place = 1, rank = due_at
+update fencepost_task indexed by fencepost_task_place set place = 1, rank = due_at
 where queue_id in (select id from fencepost_queue) and place = 0 and due_at > :now;
 
 -- name: keys_of_task
+-- `+` keeps the planner from walking all keys
 select number, key from fencepost_entry
-where key is not null and (task = :task or number = :created_entry);
+where +key is not null and (task = :task or number = :created_entry);
 
 -- name: bury
 insert into fencepost_tombstone (lookup, expires_at) values (?, ?)

@@ -33,7 +33,7 @@ order by r.revision limit :limit;
 
 -- name: refused
 select r.worker_id, r.fence, r.refused_at, r.issues, r.sha256, r.body, r.id
-from fencepost_refused r where r.task = :task and r.id > :after order by r.id limit :limit;
+from fencepost_refused r where r.task = :task and +r.id > :after order by +r.id limit :limit;
 
 -- name: receipt
 select number, body, salt, request_sha256, result_sha256 from fencepost_entry where key = :key;
@@ -41,8 +41,8 @@ select number, body, salt, request_sha256, result_sha256 from fencepost_entry wh
 -- name: receipts_by_digest
 -- for people: a scan of one index, since a digest is looked up by its task on the hot path
 select e.number, e.body, e.salt, e.request_sha256, e.result_sha256
-from fencepost_entry e
-    join fencepost_task t on t.id = e.task join fencepost_queue q on q.id = t.queue_id
+from fencepost_entry e indexed by fencepost_entry_task
+    cross join fencepost_task t on t.id = e.task cross join fencepost_queue q on q.id = t.queue_id
 where e.task is not null and e.request_id = :request_id and q.scope = :scope
 order by e.number;
 

@@ -62,12 +62,14 @@ def _run(words: Sequence[str], out: Out, args: Namespace) -> int:
 
 @contextmanager
 def _cleaned_log(out: Out) -> Iterator[None]:
-    """What the library logs meanwhile (a clock that jumped, a batch undone) is told on stderr."""
+    """What the library logs and no outcome tells (a clock that jumped) is told on stderr."""
     import logging
 
     class Told(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            out.note(record.getMessage())
+            if record.name != "fencepost.engine" or record.exc_info:
+                for line in self.format(record).splitlines():
+                    out.note(line)
 
     log, handler = logging.getLogger("fencepost"), Told(logging.WARNING)
     log.addHandler(handler)

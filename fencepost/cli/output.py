@@ -64,8 +64,8 @@ class Out:
             outcome = replace(outcome, message=f"{outcome.message}; {asking(sent)}")
         if self.json:
             self.data(outcome.to_json())
-        known = {name: value for name, value in outcome.facts.items() if value is not None}
-        told = [f"{name} {value}" for name, value in known.items()]
+        facts = outcome.to_json()["facts"].items()
+        told = [f"{name} {value}" for name, value in facts if value is not None and name != "key"]
         if len(outcome.issues) > 1:
             told.append(f"also: {', '.join(outcome.issues[1:])}")
         return self.complain(code, outcome.message, "; ".join(told))

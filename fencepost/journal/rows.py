@@ -229,19 +229,19 @@ def _number(task_id: str) -> int:
 
 def _accepted_by(row: TaskRow, line: ResultLine) -> bool:
     """Whether the entry that a result names has accepted this very result for this revision."""
-    if line.entry_body is None or line.entry_salt is None or line.sha256 is None:
-        # An opening may be gone with a follow-up that was erased.
-        return line.entry_body is not None
     try:
-        entry = json.loads(line.entry_body)
+        entry = json.loads(line.entry_body or b"")
         item = entry["tasks"][0]
         names = (item["task_id"], item["revision"])
         told = entry["result"]
     except (ValueError, LookupError, TypeError):
         return False
-    handed = commit(b"result", line.entry_salt, line.sha256).hex()
-    named = names == (row.task_id, line.revision) and entry["verb"] in RESULTS
-    return named and told == handed
+    if names != (row.task_id, line.revision) or entry["verb"] not in RESULTS:
+        return False
+    if line.entry_salt is None or line.sha256 is None:
+        return True  # the opening may be gone with a follow-up that was erased
+    handed: str = commit(b"result", line.entry_salt, line.sha256).hex()
+    return told == handed
 
 
 class Merged:

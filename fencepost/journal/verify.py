@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 from fencepost.journal import checkpoint
@@ -169,7 +170,7 @@ class TreeCheck:
         stored = self._stored(0, self._frontier.size) if sealed else None
         place = f"entry {self._frontier.size + 1}"
         if sealed and leaf is not None and stored is not None and stored != leaf:
-            message = "its bytes are not those that were sealed"
+            message = "its bytes are not those of its leaf hash"
             self._findings.tell("entry_edited", place, message)
         nodes = self._frontier.append((stored or leaf) or bytes(32))
         for level, index, hash_ in nodes[1:]:
@@ -189,13 +190,8 @@ class TreeCheck:
             return hash_
         self._findings.tell("node", f"node {level}/{index}", "it is missing")
         if position is not None:  # the next ones may still be there
-            self._levels[level] = self._back(level, position, hash_)
+            self._levels[level] = chain([(position, hash_)], self._levels[level])
         return None
-
-    def _back(self, level: int, position: int, hash_: bytes) -> Iterator[tuple[int, bytes]]:
-        rest = self._levels[level]
-        yield position, hash_
-        yield from rest
 
     def _reach(self) -> None:
         """What has to be compared at the size that the tree has now."""

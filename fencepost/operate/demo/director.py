@@ -13,7 +13,7 @@ from fencepost.operate.demo.plan import LEASE_SECONDS, Misfortune
 from fencepost.operate.demo.view import Progress, counted
 
 TICK_SECONDS = 0.05
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 40.0  # longer than a lease
 HUSH_MICROSECONDS = 150_000
 
 
@@ -64,6 +64,7 @@ class Director:
         self.idle: list[Member] = []
         self.sleepers: list[Sleeper] = []
         self.woken: dict[Member, Sleeper] = {}
+        self.asking: set[Member] = set()  # who lost an answer and has not yet got it again
         self.victim: tuple[Member, Misfortune] | None = None
         self.ticked = self.moved = time.monotonic()
 
@@ -93,7 +94,8 @@ class Director:
 
     def is_over(self) -> bool:
         settled = len(self.seen.settled) == self.tasks
-        return settled and not (self.plan or self.victim or self.sleepers or self.woken)
+        waited_for = self.plan or self.victim or self.sleepers or self.woken or self.asking
+        return settled and not waited_for
 
     # -- orders
 
@@ -178,20 +180,27 @@ class Director:
     def on_lost(self, member: Member, report: dict[str, Any]) -> None:
         """The answer that the worker is never to know."""
         self.victim = None
+        self.asking.add(member)
         self.seen.losers += 1
         self.seen.lost.update((answer["task_id"], answer) for answer in report["answers"])
+        self.settle(report["answers"])
+
+    def settle(self, answers: list[dict[str, Any]]) -> None:
+        """The tasks that the store has acknowledged, whether or not their worker knows."""
+        new = {answer["task_id"] for answer in answers if not answer["issues"]}
+        self.progress.add(len(new - self.seen.settled))
+        self.seen.settled |= new
 
     def on_answered(self, member: Member, report: dict[str, Any]) -> None:
         answers = report["answers"]
         codes = Counter(answer["issues"][0] for answer in answers if answer["issues"])
         taken = [answer for answer in answers if not answer["issues"]]
-        new = {answer["task_id"] for answer in taken} - self.seen.settled
-        self.seen.settled |= new
+        self.settle(answers)
+        self.asking.discard(member)
         self.seen.refusals += codes
         self.seen.answers += taken
         replays = [answer for answer in taken if answer["replayed"]]
         self.seen.replays += replays
-        self.progress.add(len(new))
         if member in self.woken:
             del self.woken[member]
             self.seen.late_accepted += len(taken)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from fencepost import canonical, fields
 from fencepost.canonical import Json
@@ -125,7 +125,9 @@ class Complete(LeaseCommand):
     result: Any = content(default=NOTHING)
     expected_revision: int | None = wire(fields.count, fields.number, default=None)
     followups: tuple[Followup, ...] = wire(
-        parts(Followup, 0, fields.MAX_TASKS_PER_COMMAND), fields.listed(Part.encoded_object), default=()
+        parts(Followup, 0, fields.MAX_TASKS_PER_COMMAND),
+        fields.listed(Part.encoded_object),
+        default=(),
     )
 
 
@@ -293,8 +295,7 @@ COMMANDS: dict[str, type[Command]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A command as it is sent: its bytes, their digest, and the key that travels beside them.
 
     Without a key of the caller's, a lease command's key is the digest of its own bytes

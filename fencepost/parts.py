@@ -46,9 +46,12 @@ def _any_json(value: Json) -> bytes:
 def _specs(kind: type) -> tuple[Spec, ...]:
     return tuple(
         Spec(
-            f.name, f.metadata["wire"] or f.name, f.metadata["check"], f.metadata["encode"],
+            f.name,
+            f.metadata["wire"] or f.name,
+            f.metadata["check"],
+            f.metadata["encode"],
             f.default if f.default in (None, NOTHING, ()) else MISSING,
-        )  # fmt: skip
+        )
         for f in dataclass_fields(kind)
         if f.init
     )

@@ -7,7 +7,6 @@ import stat
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import BinaryIO
 
 from fencepost import fields
@@ -113,7 +112,7 @@ class Bulk:
         if not outcome.accepted:
             if OutcomeUnknown.code not in outcome.issues:
                 self.pending = None
-            told = replace(outcome, message=f"{outcome.message}; {self._before()}")
+            told = outcome._replace(message=f"{outcome.message}; {self._before()}")
             return self.out.refusal(told, self.pending)
         self.pending = None
         self.commands += 1

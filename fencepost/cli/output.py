@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.cli.terminal import clean, clip, columns, print_table
@@ -61,7 +60,7 @@ class Out:
         """Tell an outcome that is not accepted; returns the exit code of its leading issue."""
         code = outcome.issues[0]
         if code == "outcome_unknown" and sent is not None:
-            outcome = replace(outcome, message=f"{outcome.message}; {asking(sent)}")
+            outcome = outcome._replace(message=f"{outcome.message}; {asking(sent)}")
         if self.json:
             self.data(outcome.to_json())
         facts = outcome.to_json()["facts"].items()

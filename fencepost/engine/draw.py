@@ -47,7 +47,7 @@ class SystemDraw:
                 self._millisecond += 1
                 self._tail = int.from_bytes(self._bytes(9), "big")
         tail, millisecond = self._tail, self._millisecond
-        return "%08x-%04x-7%03x-%04x-%012x" % (
-            millisecond >> 16, millisecond & 0xFFFF, tail >> 62,
-            0x8000 | tail >> 48 & 0x3FFF, tail & 0xFFFF_FFFF_FFFF,
-        )  # fmt: skip
+        return (
+            f"{millisecond >> 16:08x}-{millisecond & 0xFFFF:04x}-7{tail >> 62:03x}-"
+            f"{0x8000 | tail >> 48 & 0x3FFF:04x}-{tail & 0xFFFF_FFFF_FFFF:012x}"
+        )

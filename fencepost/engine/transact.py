@@ -145,9 +145,8 @@ def answers(
     live = [live_leases(verdict, loaded, batch) for verdict in verdicts]
     payloads = transaction.payloads([row.task_id for rows in live for row in rows])
     return [
-        replace(
-            verdict.outcome,
-            grants=tuple(grant(row, payloads.get(row.task_id)) for row in rows),
+        verdict.outcome._replace(
+            grants=tuple(grant(row, payloads.get(row.task_id)) for row in rows)
         )
         if rows
         else verdict.outcome

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from struct import Struct
 
 from fencepost.clock import to_rfc3339
 from fencepost.model import TaskRow
 
 VERSION = 1
 SALT_BYTES = 32
+NUMBERS = Struct(">11q").pack
 
 
 def commit(label: bytes, salt: bytes, value: bytes) -> bytes:
@@ -34,16 +36,16 @@ def content_commitment(salt: bytes, key: str | None, payload: bytes) -> bytes:
 def projection(task: TaskRow) -> str:
     """The `after` of a task: SHA-256 in hex over version 1 of its lasting columns.
 
-    One line a column, in this order. No end of a lease (renew leaves no entry), no physical
-    column. Names hold no line feed, so no two tasks share a projection.
+    The names a line each, the numbers as 64-bit big-endian, the commitment to its content. No
+    end of a lease (renew leaves no entry), no physical column. Names hold no line feed and all
+    else has a fixed length, so no two tasks share a projection.
     """
-    lines = (
-        f"1\n{task.task_id}\n{task.scope}\n{task.queue}\n{task.state}\n{task.priority}\n"
-        f"{task.due_at}\n{task.attempt}\n{task.max_attempts}\n{task.round}\n{task.revision}\n"
-        f"{task.fence}\n{task.epoch}\n{task.policy_version}\n{task.worker_id or ''}\n"
-        f"{task.created_at}\n{task.erased}\n{task.content.hex()}"
-    )
-    return sha256(lines.encode()).hexdigest()
+    names = f"1\n{task.task_id}\n{task.scope}\n{task.queue}\n{task.state}\n{task.worker_id or ''}\n"
+    numbers = NUMBERS(
+        task.priority, task.due_at, task.attempt, task.max_attempts, task.round, task.revision,
+        task.fence, task.epoch, task.policy_version, task.created_at, task.erased,
+    )  # fmt: skip
+    return sha256(names.encode() + numbers + task.content).hexdigest()
 
 
 def item(task: TaskRow, before: str | None, queue: str = "", role: str = "") -> str:

@@ -222,8 +222,7 @@ class Batch:
         """
         if task.guard is None:
             task.guard = (task.fence if fence is None else fence, revision)
-            if task.task_id not in self.changes.inserted:
-                self.changes.updated[task.task_id] = task
+            self.changes.updated[task.task_id] = task
 
     def stamp(self, task: TaskRow) -> None:
         """The row is changed by the entry that is recorded next."""

@@ -114,11 +114,12 @@ def add_obligations(batch: Batch, parent: TaskRow, result: bytes, digest: bytes)
     if not settings.destinations:
         return []
     # Canonical by hand: the members are sorted and names and digests need no escape.
-    message = b'{"epoch":%d,"fencing_token":%d,"queue":"%b","result":%b,"result_sha256":"%b",' \
-        b'"revision":%d,"task_id":"%b"}' % (
-            batch.epoch, parent.fence, parent.queue.encode(), result, digest.hex().encode(),
-            parent.revision, parent.task_id.encode(),
-        )  # fmt: skip
+    start = f'{{"epoch":{batch.epoch},"fencing_token":{parent.fence},"queue":"{parent.queue}",'
+    end = f'"revision":{parent.revision},"task_id":"{parent.task_id}"}}'
+    middle = f',"result_sha256":"{digest.hex()}",'
+    message = b"".join(
+        (start.encode(), b'"result":', result, middle.encode(), end.encode())
+    )
     items = []
     for destination in settings.destinations:
         queue = batch.need_queue(parent.scope, destination)

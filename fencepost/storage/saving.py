@@ -1,5 +1,8 @@
 """Writes what the machine decided, guarded: the second lock on the door.
 
+Values that are bytes go in as bytearrays: for bytes and None Python's sqlite3 searches an adapter
+at every value, which cost a tenth of a completion.
+
 Every guard compares with what the caller presented, or with what was loaded where he presents
 nothing. A guard that trips although the rules said yes is a bug: it raises GuardTripped and
 the transaction is undone.
@@ -62,8 +65,13 @@ def place(task: TaskRow, now: int) -> tuple[int, int]:
     if state == "leased":
         return 2, task.lease_expires_at
     if state == "ready":
-        return (0, -task.priority) if task.due_at <= now else (1, task.due_at)
+        return ready_place(task, now)
     return PLACES[state], task.changed_at
+
+
+def ready_place(task: TaskRow, now: int) -> tuple[int, int]:
+    """The same for a ready task: before its time it stands where no claim steps over it."""
+    return (0, -task.priority) if task.due_at <= now else (1, task.due_at)
 
 
 PLACES = {"blocked": 3, "done": 4, "dead": 5, "cancelled": 6}
@@ -75,15 +83,15 @@ def _tasks(changes: Changes, loaded: Loaded) -> Steps[None]:
         ids = {place: queue.id for place, queue in loaded.queues.items()}
         yield many("insert_task", [
             (
-                t.id, t.task_id, ids[t.scope, t.queue], t.key, t.state, *place(t, now),
-                t.priority, t.due_at, t.attempt, t.max_attempts, t.round, t.revision, t.fence,
-                t.epoch, t.policy_version, t.worker_id, t.granted_at, t.lease_expires_at,
-                t.created_at, t.changed_at, t.content, t.created_entry, t.entry, t.parent,
-                t.reason, t.erased,
+                t.id, t.task_id, ids[t.scope, t.queue], t.key or "", *ready_place(t, now),
+                t.priority, t.due_at, t.max_attempts, t.created_at, bytearray(t.content),
+                t.created_entry, t.parent or 0,
             )
             for t in changes.inserted.values()
         ])  # fmt: skip
-        yield many("insert_payload", changes.payloads)
+        yield many("insert_payload", [
+            (task, bytearray(salt), bytearray(body)) for task, salt, body in changes.payloads
+        ])  # fmt: skip
     if changes.updated:
         rows = [update_columns(t, now) for t in changes.updated.values()]
         yield from _guarded("update_task", rows)
@@ -92,10 +100,11 @@ def _tasks(changes: Changes, loaded: Loaded) -> Steps[None]:
 def update_columns(t: TaskRow, now: int) -> tuple[Any, ...]:
     """What is written of a changed task, and the guard: the presented fence and revision."""
     assert t.guard is not None
+    fence, revision = t.guard
     return (
         t.state, *place(t, now), t.due_at, t.attempt, t.round, t.revision, t.fence, t.epoch,
         t.policy_version, t.worker_id, t.granted_at, t.lease_expires_at, t.changed_at, t.entry,
-        t.reason, t.erased, t.id, *t.guard,
+        bytearray(t.reason or b""), t.erased, t.id, fence, -1 if revision is None else revision,
     )  # fmt: skip
 
 
@@ -111,7 +120,8 @@ def _guarded(name: str, rows: list[tuple[Any, ...]]) -> Steps[None]:
 def _results(changes: Changes) -> Steps[None]:
     if changes.results:
         yield many("insert_result", [
-            (r.task, r.revision, r.round, r.sha256, r.entry, r.body) for r in changes.results
+            (r.task, r.revision, r.round, bytearray(r.sha256), r.entry, bytearray(r.body or b""))
+            for r in changes.results
         ])  # fmt: skip
     if changes.reviews:
         yield from _guarded("close_commitment", list(changes.reviews))
@@ -121,8 +131,9 @@ def entry_columns(entry: Stored) -> tuple[Any, ...]:
     """An entry beside its opening."""
     assert entry.request_sha256 is not None
     return (
-        entry.number, entry.key, entry.task, request_id(entry.request_sha256), entry.body,
-        entry.salt, entry.request_sha256, entry.result_sha256,
+        entry.number, entry.key or "", entry.task or 0, request_id(entry.request_sha256),
+        bytearray(entry.body or b""), bytearray(entry.salt or b""),
+        bytearray(entry.request_sha256), bytearray(entry.result_sha256 or b""),
     )  # fmt: skip
 
 

@@ -34,7 +34,6 @@ from fencepost.storage.sqltext import statements
 SQL = statements("fencepost.operate.bench", "growth.sql")
 HURRY = ("journal_mode = off", "synchronous = off", "cache_size = -262144")
 FAR = datetime(2100, 1, 1, tzinfo=UTC)
-ROUNDS = 3
 
 
 def growth(lab: Lab) -> Measuring:
@@ -50,9 +49,9 @@ def growth(lab: Lab) -> Measuring:
             for name, batch, number in (
                 ("batch", BATCH, sizes.grown_batches), ("single", 1, sizes.grown_singles),
             ):  # fmt: skip
-                seconds = _to_and_fro(few, many, batch, number)
+                seconds = _by_turns(few, many, batch, number)
                 for grown, taken in zip(("few", "many"), seconds, strict=True):
-                    figures[f"{grown}_{name}"] = batch * number / taken
+                    figures[f"{grown}_{name}"] = batch / taken
             figures["claim_alone"], figures["claim_future"] = _claims(
                 alone, behind, sizes.future_claims
             )
@@ -70,25 +69,26 @@ class Grown:
         self.path, self.before, self.done = path, checks.before(path), 0
         self.handle = stack.enter_context(reopen(path))
 
-    def work(self, batch: int, number: int) -> float:
-        """Drain so many batches. Returns the seconds, without those of the enqueueing."""
-        fill(self.handle, batch * number)
+    def work(self, batch: int) -> float:
+        """Drain one batch, enqueued before. Returns the seconds."""
         began = perf_counter()
-        for _ in range(number):
-            self.done += drain_batch(self.handle, batch)
-        taken = perf_counter() - began
+        self.done += drain_batch(self.handle, batch)
+        return perf_counter() - began
+
+    def check(self) -> None:
+        """All that was done since the store was made is there once."""
         checks.check(self.path, self.done, since=self.before)
-        return taken
 
 
-def _to_and_fro(few: Grown, many: Grown, batch: int, number: int) -> tuple[float, float]:
-    """Both stores by turns, so that what disturbs the machine meets both."""
-    taken = [0.0, 0.0]
-    parts = [number * (n + 1) // ROUNDS - number * n // ROUNDS for n in range(ROUNDS)]
-    for part in filter(None, parts):
-        for index, grown in enumerate((few, many)):
-            taken[index] += grown.work(batch, part)
-    return taken[0], taken[1]
+def _by_turns(few: Grown, many: Grown, batch: int, number: int) -> tuple[float, float]:
+    """Median seconds of a batch in either store, batch by batch, so that what disturbs the
+    machine meets both."""
+    for grown in (few, many):
+        fill(grown.handle, batch * number)
+    taken = [(few.work(batch), many.work(batch)) for _ in range(number)]
+    for grown in (few, many):
+        grown.check()
+    return median(pair[0] for pair in taken), median(pair[1] for pair in taken)
 
 
 def multiply(path: Path, done: int) -> None:

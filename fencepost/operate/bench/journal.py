@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 from unittest.mock import patch
@@ -53,22 +54,23 @@ def _measure(folder: Path, batches: int) -> Figures:
     with new_store(path) as kept, new_store(folder / "without.db") as bare:
         for handle in (kept, bare):
             fill(handle, 2 * tasks if handle is kept else tasks)
-        full = lean = 0.0
+        pairs = []
         for _ in range(batches):
-            full += _completions(kept)
+            completing = _completions(kept)
             with _no_entries():
-                lean += _completions(bare)
+                pairs.append((completing, _completions(bare)))
         building, writing, timed = _parts(kept, batches)
         sealed, taken = _seal(kept)
+    full, lean = (median(side) / BATCH for side in zip(*pairs, strict=True))
     checks.check_all(path, 2 * tasks)
     return {
-        "with": full / tasks * 1e6,
-        "without": lean / tasks * 1e6,
+        "with": full * 1e6,
+        "without": lean * 1e6,
         "share": 1 - lean / full,
         "building": building / timed,
         "writing": writing / timed,
         "sealing": sealed / taken,
-        "sealing_share": taken / sealed / (full / tasks),
+        "sealing_share": taken / sealed / full,
     }
 
 

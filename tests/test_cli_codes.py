@@ -187,6 +187,28 @@ def test_a_tripped_guard_is_reported_as_a_bug(shell, monkeypatch):
     assert ran.code == 70 and "report it" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (("enqueue", "q", "1"), "send the same command again with --key 0"),
+        (("enqueue", "q", "1", "--key", "k"), "send the same command again with --key k\n"),
+        (("release", UNKNOWN, "--worker", "w", "--fence", "1"), "send the same command again\n"),
+        (("claim", "q", "--worker", "w"), "leases that it may have taken end by themselves\n"),
+        (("list",), "nothing was sent\n"),
+    ],
+)
+def test_ctrl_c_is_130_and_says_how_to_learn_what_became_of_it(shell, monkeypatch, argv, told):
+    def pressed(*_, **__):
+        raise KeyboardInterrupt
+
+    for place in ("execute", "tasks"):
+        monkeypatch.setattr(f"fencepost.handle.Handle.{place}", pressed)
+    ran = shell(*argv)
+    assert (ran.code, ran.out) == (130, "")
+    assert ran.err.startswith("fencepost: interrupted: ") and told in ran.err
+    assert ran.err.count("\n") == 1
+
+
 # -- what is shown
 
 

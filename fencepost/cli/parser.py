@@ -106,6 +106,17 @@ def verb_parser(name: str, verb: Subcommand, *, raw: bool) -> Parser:
     return parser
 
 
+def whole_parser(verbs: Mapping[str, Subcommand]) -> argparse.ArgumentParser:
+    """All verbs in one parser: what completion files are made of."""
+    parser = argparse.ArgumentParser(prog="fencepost", parents=[global_flags()])
+    parser.add_argument("--version", action="store_true", help="print the version")
+    added = parser.add_subparsers(metavar="VERB")
+    for name, verb in verbs.items():
+        flags = [] if verb.forwards else [global_flags()]
+        fill(added.add_parser(name, help=verb.help, parents=flags), verb)
+    return parser
+
+
 def fill(parser: argparse.ArgumentParser, verb: Subcommand, *, raw: bool = False) -> None:
     """Add the arguments of a verb."""
     if not raw:

@@ -87,3 +87,18 @@ def test_a_start_loads_no_more_than_the_verb_needs(shell):
         )  # fmt: skip
         loaded = set(ast.literal_eval(done.stderr.splitlines()[-1]))
         assert loaded.isdisjoint(unwanted), (argv, loaded & set(unwanted))
+
+
+@pytest.mark.parametrize("name", ["demo", "bench"])
+def test_a_program_of_ours_gets_its_own_arguments(shell, monkeypatch, name):
+    given = []
+
+    def take(argv, *_):
+        given.append(argv)
+        return 5
+
+    monkeypatch.setattr(f"fencepost.operate.{name}.main", take)
+    assert shell(name, "DIR", "--seed", "1", "--", "-x").code == 5
+    assert shell("--json", name, "--json").code == shell(name, "--help").code == 5
+    assert given == [["DIR", "--seed", "1", "--", "-x"], ["--json"], ["--help"]]
+    assert shell(name, "-h").out.startswith("examples:\n  fencepost ")

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from fencepost.cli.output import Out
+from fencepost.cli.subcommands import SUBCOMMANDS
 
 
 def demo(args: Namespace, out: Out) -> int:
@@ -20,6 +21,8 @@ def bench(args: Namespace, out: Out) -> int:
 
 
 def _program(name: str, args: Namespace, out: Out, *views: object) -> int:
+    if not {"-h", "--help"}.isdisjoint(args.rest):
+        print("examples:", *(f"  {line}" for line in SUBCOMMANDS[name].examples), "", sep="\n")
     flags = ["--json"] if out.json and "--json" not in args.rest else []
     code: int = import_module(f"fencepost.operate.{name}").main([*args.rest, *flags], *views)
     return code

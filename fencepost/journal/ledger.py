@@ -52,11 +52,6 @@ class Ledger:
         """An entry whose bytes are gone: what it said of other tasks is not known any more."""
         self.purged.append(number)
 
-    def was_purged(self, number: int) -> bool:
-        """Whether the bytes of this entry are gone."""
-        place = bisect_left(self.purged, number)
-        return place < len(self.purged) and self.purged[place] == number
-
     def take(self, row: EntryRow, entry: dict[str, Any]) -> None:
         """Fold one entry whose form has been checked."""
         where = f"entry {row.number}"
@@ -117,11 +112,6 @@ class Ledger:
     def gone(self, task: int) -> None:
         """The task was erased or purged: openings of what it brought about are rightly gone."""
         self._unexcused.difference_update(self._closed.pop(task, ()))
-
-    def excuse_start(self, task: int) -> None:
-        """The entry that brought the task about has been purged with another task."""
-        known = self._doubts.get(task, [])
-        self._doubts[task] = [problem for problem in known if problem[0] != "task_unknown"]
 
     def forget(self, task: int) -> None:
         """The task was purged, and what was doubtful about it with it."""

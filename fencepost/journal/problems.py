@@ -30,15 +30,13 @@ class Verification:
     """What `verify` saw and found.
 
     `entries` were read with their bytes; of `purged` more only the leaf hash is left. `tasks`
-    and `results` are rows that were held against the journal; for `unproven` of the tasks the
-    entry that says their last state has been purged with another task. The tree covers `sealed`
-    entries, `root` (32 bytes) is computed from them; `unsealed` are not in it yet.
+    and `results` are rows that were held against the journal. The tree covers `sealed` entries,
+    `root` (32 bytes) is computed from them; `unsealed` are not in it yet.
     """
 
     entries: int
     purged: int
     tasks: int
-    unproven: int
     results: int
     sealed: int
     unsealed: int
@@ -56,7 +54,6 @@ class Verification:
             "entries": self.entries,
             "purged": self.purged,
             "tasks": self.tasks,
-            "unproven": self.unproven,
             "results": self.results,
             "sealed": self.sealed,
             "unsealed": self.unsealed,

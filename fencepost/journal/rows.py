@@ -63,7 +63,7 @@ class Rows:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.findings = ledger.findings
-        self.tasks = self.unproven = self.results = 0
+        self.tasks = self.results = 0
         self.highest = 0
 
     def run(self, source: RowSource, every: int) -> Iterator[int]:
@@ -103,9 +103,9 @@ class Rows:
         task = _number(row.task_id)
         raw = self.ledger.tasks.pop(task, None)
         if raw is None:
-            self._unseen(place, row)
+            self.findings.tell("row_added", place, "no entry has brought it about")
         else:
-            self._seen(place, row, task, Seen.unpack(raw))
+            self._seen(place, row, Seen.unpack(raw))
         if row.erased:
             self.ledger.gone(task)
         if not line.placed:
@@ -113,35 +113,23 @@ class Rows:
         self._content(place, line)
         self._results(place, row, task, results)
 
-    def _unseen(self, place: str, row: TaskRow) -> None:
-        if self.ledger.was_purged(row.created_entry) and self.ledger.was_purged(row.entry):
-            self.unproven += 1
-            return
-        self.findings.tell("row_added", place, "no entry has brought it about")
-
-    def _seen(self, place: str, row: TaskRow, task: int, seen: Seen) -> None:
-        if seen.created == UNKNOWN and self.ledger.was_purged(row.created_entry):
-            self.ledger.excuse_start(task)
-            seen.created = row.created_entry
+    def _seen(self, place: str, row: TaskRow, seen: Seen) -> None:
         told = {
             "created_entry": (row.created_entry, seen.created),
+            "entry": (row.entry, seen.entry),
+            "changed_at": (row.changed_at, seen.changed_at),
             "row id": (row.id, seen.row),
             "parent": (row.parent or 0, seen.parent),
             "granted_at": (row.granted_at, seen.granted_at),
         }
-        if row.erased and row.entry > seen.last and self.ledger.was_purged(row.entry):
-            self.unproven += 1  # erased by the entry of its parent, which has been purged since
-        else:
-            told["entry"] = row.entry, seen.entry
-            told["changed_at"] = row.changed_at, seen.changed_at
-            if seen.after.hex() != projection(row):
-                known = (seen.state_name, seen.fence, seen.revision)
-                plain = "" if known == (row.state, row.fence, row.revision) else (
-                    f": state, fence and revision are {row.state}, {row.fence}, {row.revision}"
-                    f" and were {', '.join(map(str, known))}"
-                )
-                message = f"it is not as entry {seen.last} left it{plain}"
-                self.findings.tell("row_edited", place, message)
+        if seen.after.hex() != projection(row):
+            known = (seen.state_name, seen.fence, seen.revision)
+            plain = "" if known == (row.state, row.fence, row.revision) else (
+                f": state, fence and revision are {row.state}, {row.fence}, {row.revision}"
+                f" and were {', '.join(map(str, known))}"
+            )
+            message = f"it is not as entry {seen.last} left it{plain}"
+            self.findings.tell("row_edited", place, message)
         wrong = [name for name, (is_, was) in told.items() if was != UNKNOWN and is_ != was]
         if wrong:
             message = f"not as the journal has it: {', '.join(wrong)}"
@@ -240,8 +228,7 @@ def _accepted_by(row: TaskRow, line: ResultLine) -> bool:
         return False
     if line.entry_salt is None or line.sha256 is None:
         return True  # the opening may be gone with a follow-up that was erased
-    handed: str = commit(b"result", line.entry_salt, line.sha256).hex()
-    return told == handed
+    return bool(told == commit(b"result", line.entry_salt, line.sha256).hex())
 
 
 class Merged:

@@ -80,8 +80,8 @@ class Standing:
             stored = {**DEFAULTS, **json.loads(row.settings)}
         except (ValueError, TypeError):
             stored = {}
-        names = expected.keys() | stored.keys()
-        wrong = [name for name in names if stored.get(name) != expected.get(name)]
+        wrong = sorted(expected.keys() ^ stored.keys())
+        wrong += [name for name, value in expected.items() if stored.get(name) != value]
         if row.is_destination != (place in self._destinations):
             wrong.append("is_destination")
         self._destinations.discard(place)

@@ -94,7 +94,7 @@ def verify(
     rows.store(store, entries.last)
     ledger.settle()
     return Verification(
-        entries.read, len(ledger.purged), rows.tasks, rows.unproven, rows.results, size,
+        entries.read, len(ledger.purged), rows.tasks, rows.results, size,
         max(entries.last - size, 0), tree.sealed_root, findings.all(),
     )  # fmt: skip
 

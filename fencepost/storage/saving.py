@@ -175,10 +175,10 @@ def _purge(tasks: list[TaskRow], loaded: Loaded, bury: Bury) -> Steps[None]:
     yield one("unbury", now=loaded.now)
     for task in tasks:
         yield from _bury_keys(task, bury, loaded.now + KEY_HORIZON)
-        yield many("drop_bodies", [(task.id,)])
         yield many("delete_results", [(task.id,)])
     rows = [(task.id, task.guard[0] if task.guard else task.fence) for task in tasks]
     yield from _guarded("delete_task", rows)
+    yield many("drop_bodies", [(task.id, task.created_entry, task.entry) for task in tasks])
 
 
 def _store(changes: Changes, loaded: Loaded) -> Steps[None]:

@@ -63,8 +63,12 @@ def every_verb(fp: Handle, clock: FakeClock) -> dict[str, str]:
         fp.claim("short", worker_id="w")[0].complete("gone soon", followups=[follow])
     fp.erase(ids["erased and purged"])
     ids["kept"] = fp.enqueue("short", "longer").task_id
+    fp.queue_set("brief", retain_seconds=1)
+    ids["brief"] = fp.enqueue("brief", "brings nothing about").task_id
+    fp.claim("brief", worker_id="w")[0].complete("gone soon")
     clock.advance(10)
     fp.purge("short")
+    fp.purge("brief")
     fp.claim("short", worker_id="w")[0].complete("digest only")
     fp.as_caller("local", scope="other").enqueue("q", "in another scope")
     fp.as_caller("local", scope="other").revoke()

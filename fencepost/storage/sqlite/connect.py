@@ -74,6 +74,9 @@ def connect(path: Path | str, *, writable: bool) -> sqlite3.Connection:
     try:
         connection.execute("pragma cache_size = -16384")
         make_durable(connection)
+    except UnicodeDecodeError as error:  # what SQLite says of a damaged schema, cut from its bytes
+        connection.close()
+        raise sqlite3.DatabaseError(f"the schema is damaged ({error})") from None
     except BaseException:
         connection.close()
         raise

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from fencepost.issues import Unavailable
 from fencepost.storage.sqlite.connect import connect
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
 from fencepost.storage.steps import Read, Steps, rows_of
@@ -33,6 +34,8 @@ def reader(connection: sqlite3.Connection, where: str) -> Read:
             return run(connection, steps)
         except sqlite3.Error as error:
             raise explained(error, where) from error
+        except UnicodeDecodeError as error:  # a damaged schema, told in its own bytes
+            raise Unavailable(f"{where}: the file is damaged ({error})") from None
 
     return read
 

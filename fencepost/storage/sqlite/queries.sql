@@ -219,9 +219,15 @@ set key = null, request_id = null, salt = null, request_sha256 = null, result_sh
 where task = ? or number = ?;
 
 -- name: drop_bodies
+-- Of entries whose target is gone, this task or the one that brought it about, once no task is
+-- left whose beginning or end they tell: verify needs that word.
 update fencepost_entry set body = null
-where task = ? and number <= (
-    select coalesce(max(position), -1) + 1 from fencepost_node where level = 0);
+where (task = ? or number in (?, ?)) and task is not null and body is not null
+    and number <= (select coalesce(max(position), -1) + 1 from fencepost_node where level = 0)
+    and not exists (select 1 from fencepost_task t where t.id = fencepost_entry.task)
+    and not exists (
+        select 1 from fencepost_task c where c.parent = fencepost_entry.task
+            and fencepost_entry.number in (c.created_entry, c.entry));
 
 -- name: delete_payload
 delete from fencepost_payload where task = ?;

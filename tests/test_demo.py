@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -195,20 +196,29 @@ def started(folder: Path, scratch: Path) -> subprocess.Popen[str]:
     raise AssertionError("it ended before a worker was stopped")
 
 
-def processes(*options: str) -> str:
-    done = subprocess.run(["ps", *options], capture_output=True, text=True, check=False)
-    return done.stdout
+def processes() -> dict[int, tuple[int, str]]:
+    """Process id → (its parent, its state). `ps` is not everywhere, /proc is on Linux."""
+    if sys.platform == "linux":
+        texts = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended meanwhile
+                texts.append(stat.read_text("utf-8", "replace"))
+        pairs = ((text.split()[0], text.rsplit(")", 1)[1].split()) for text in texts)
+        return {int(pid): (int(rest[1]), rest[0]) for pid, rest in pairs}
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True
+    )
+    rows = (line.split() for line in listed.stdout.splitlines())
+    return {int(pid): (int(parent), state[0]) for pid, parent, state, *_ in rows}
 
 
 def children(pid: int) -> set[int]:
-    listed = processes("-A", "-o", "pid=,ppid=")
-    pairs = (map(int, line.split()) for line in listed.splitlines())
-    return {child for child, parent in pairs if parent == pid}
+    return {child for child, (parent, _) in processes().items() if parent == pid}
 
 
-def is_alive(pid: int) -> bool:
-    """Neither gone nor a zombie that nobody has waited for yet."""
-    return processes("-o", "stat=", "-p", str(pid)).strip()[:1] not in ("", "Z")
+def any_alive(pids: set[int]) -> bool:
+    """A zombie that nobody has waited for yet is not alive."""
+    return any(state != "Z" for pid, (_, state) in processes().items() if pid in pids)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +238,7 @@ def test_however_the_demo_is_ended_no_worker_outlives_it(folder, scratch, number
     process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == code
     deadline = time.monotonic() + WAIT_SECONDS
-    while any(map(is_alive, workers)):
+    while any_alive(workers):
         assert time.monotonic() < deadline, "a worker lives on"
         time.sleep(0.05)
     assert (list(scratch.iterdir()) != []) is left

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from fencepost.cli.terminal import columns
 from fencepost.issues import InvalidRequest
 
 if TYPE_CHECKING:
@@ -21,13 +23,19 @@ WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 """A decimal integer as Python and JSON write it; longer ones are out of every range."""
 
 
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Fitted to the terminal by our own measure: argparse would load shutil for it, each start."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, width=columns(sys.stdout) - 2, **options)
+
+
 class Parser(argparse.ArgumentParser):
     """argparse that begins its help with examples and raises instead of ending the program."""
 
     def __init__(self, examples: Sequence[str] = (), **options: Any) -> None:
         options.setdefault("allow_abbrev", False)
-        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(**options)
+        super().__init__(formatter_class=Formatter, **options)
         self.examples = examples
 
     def format_help(self) -> str:
@@ -52,7 +60,9 @@ def whole(text: str) -> int:
 
 def global_flags() -> argparse.ArgumentParser:
     """The flags that stand before or after the verb. Only those that were given are set."""
-    parser = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(
+        add_help=False, argument_default=argparse.SUPPRESS, formatter_class=Formatter
+    )
     group = parser.add_argument_group("flags of every verb, before or after it")
     group.add_argument(
         "--store", metavar="PATH", help="the store (FENCEPOST_STORE; default ./fencepost.db)"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
 
 from fencepost.clock import SystemClock
 from fencepost.commands import (
@@ -181,5 +181,5 @@ def request_of(command: Command | Request, key: str | None = None) -> Request:
         return command
     if key is None and not command.leased and command.verb != "claim":
         # time-ordered, so that the index of keys grows at its end
-        key = f"{SystemClock().wall():015x}-{uuid4().hex}"
+        key = f"{SystemClock().wall():015x}-{os.urandom(16).hex()}"
     return Request.of(command, key)

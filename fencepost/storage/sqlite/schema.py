@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,9 +56,13 @@ def check(connection: sqlite3.Connection, path: Path | str) -> None:
         )
 
 
-def install(connection: sqlite3.Connection, now: int, writer_id: str, secret: bytes) -> None:
+def install(connection: sqlite3.Connection, now: int) -> None:
     """All migrations and the store's own row, in one transaction. The caller holds the turn."""
-    values = {"version": LATEST, "writer_id": writer_id, "now": now, "secret": secret}
+    from uuid import uuid4  # only where a store begins: its modules would slow down every start
+
+    values = {
+        "version": LATEST, "writer_id": str(uuid4()), "now": now, "secret": os.urandom(32)
+    }  # fmt: skip
     connection.execute("begin immediate")
     try:
         if not is_store(connection):

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from fencepost.issues import OutcomeUnknown, Unavailable
 from fencepost.storage import sealing
@@ -279,7 +277,7 @@ def open_store(
     """Open (and if asked create) the store at `path`. Raises Unavailable or SchemaMismatch."""
     if path == MEMORY:
         store = SqliteStore(MEMORY, None, NoTurn())
-        schema.install(store._write, now, str(uuid4()), secrets.token_bytes(32))
+        schema.install(store._write, now)
         return store
     place = check_place(Path(path), allow_filesystem)
     if not place.exists and not create:
@@ -331,7 +329,7 @@ def _create(place: Place, turn: Turn, now: int, *, into: bool) -> None:
                 if not into and not schema.is_empty(connection):
                     schema.check(connection, place.path)
                 use_wal(connection)
-                schema.install(connection, now, str(uuid4()), secrets.token_bytes(32))
+                schema.install(connection, now)
             finally:
                 connection.close()
         except sqlite3.Error as error:

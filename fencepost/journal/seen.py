@@ -1,6 +1,6 @@
 """What is known of a living task while the journal is read: packed, since there may be millions.
 
-Measured: 230 bytes a task, dict included.
+Measured: 260 bytes a task, dict included (100,000 tasks: 25 MB).
 """
 
 from __future__ import annotations

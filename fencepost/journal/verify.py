@@ -72,7 +72,7 @@ def verify(
 
     `since` is a checkpoint that was kept elsewhere: the tree must go through it, and entries
     that it covers are taken as well-formed (they are still read, hashed and followed).
-    Memory grows by about 230 bytes for each living task. Problems are found, never raised; what
+    Memory grows by about 260 bytes for each living task. Problems are found, never raised; what
     reading raises (Unavailable for a damaged file) goes through.
     """
     findings = Findings()

@@ -273,3 +273,18 @@ def test_no_fence_that_a_client_saw_is_given_to_another_though_commits_fail_afte
 
 def lab_lease(lab, grant):
     return lab.fp.lease(grant.task_id, worker_id=grant.worker_id, fence=grant.fence)
+
+
+# 48: a claim takes more rows than its limit
+
+
+@pytest.mark.parametrize("limit", [1, 5, 100])
+def test_a_claim_never_takes_more_than_it_asked_for(lab, limit):
+    list(lab.fp.enqueue_many(QUEUE, [c.NewTask(n) for n in range(260)]))
+    lab.fp.claim(QUEUE, worker_id="first", limit=100, lease_seconds=1)
+    lab.clock.advance(1)  # 160 are ready and 100 have lapsed
+    claims = [c.Claim(f"w{n}", (QUEUE,), limit=limit) for n in range(4)]
+    taken = [len(outcome.grants) for outcome in lab.fp.execute(claims)]
+    assert taken == ([limit] * 4 if limit < 100 else [100, 100, 60, 0])
+    assert sum(task.state == "leased" and task.worker_id != "first"
+               for task in lab.fp.tasks(QUEUE)) == sum(taken)  # fmt: skip

@@ -8,18 +8,15 @@ not in the bytes; a JSON null is refused, except as a payload, a result or a set
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from fencepost import canonical, fields
 from fencepost.canonical import Json
 from fencepost.issues import InvalidRequest
-from fencepost.parts import NOTHING, Part, build, content, parts, sealed, wire
+from fencepost.parts import NOTHING, Part, build, content, parts, wire
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class NewTask(Part):
     """A task to be enqueued. `key` names it once per queue; `due_at` delays its first claim."""
 
@@ -30,8 +27,6 @@ class NewTask(Part):
     max_attempts: int | None = wire(fields.attempts, fields.number, default=None)
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Followup(NewTask):
     """A task that a completion enqueues in its own transaction, on `queue`."""
 
@@ -41,13 +36,10 @@ class Followup(NewTask):
 class Command(Part):
     """One requested change. `verb` is its name everywhere; `leased` commands need a lease."""
 
-    __slots__ = ()
     verb: ClassVar[str] = ""
     leased: ClassVar[bool] = False
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Enqueue(Command):
     """Put 1 to 250 tasks on a queue, which comes into being with its first task."""
 
@@ -58,8 +50,6 @@ class Enqueue(Command):
     )
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Claim(Command):
     """Take up to `limit` tasks from `queues`, or the one task `task_id`."""
 
@@ -74,13 +64,11 @@ class Claim(Command):
     limit: int = wire(fields.integer(1, fields.MAX_CLAIM), fields.number, default=1)
     lease_seconds: int | None = wire(fields.seconds, fields.number, default=None)
 
-    def __post_init__(self) -> None:
-        super(Claim, self).__post_init__()
+    def agree(self) -> None:
         if (self.queues is None) == (self.task_id is None):
             raise InvalidRequest("claim: give either queues or task_id")
 
 
-@dataclass(frozen=True, slots=True)
 class LeaseCommand(Command):
     """What every command of a worker on a lease binds: task, worker and fence."""
 
@@ -92,8 +80,6 @@ class LeaseCommand(Command):
     policy_version: int | None = wire(fields.count, fields.number, default=None)
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Renew(LeaseCommand):
     """Extend the lease to now + `lease_seconds`. Keeps the fence, leaves no entry."""
 
@@ -101,8 +87,6 @@ class Renew(LeaseCommand):
     lease_seconds: int | None = wire(fields.seconds, fields.number, default=None)
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Submit(LeaseCommand):
     """Hand in a result and keep the lease."""
 
@@ -110,14 +94,11 @@ class Submit(LeaseCommand):
     result: Any = content(default=NOTHING)
     expected_revision: int | None = wire(fields.count, fields.number, default=None)
 
-    def __post_init__(self) -> None:
-        super(Submit, self).__post_init__()
+    def agree(self) -> None:
         if self.result is NOTHING:
             raise InvalidRequest("submit: result is missing")
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Complete(LeaseCommand):
     """End the task, with a result or without one, and enqueue its follow-ups."""
 
@@ -131,8 +112,6 @@ class Complete(LeaseCommand):
     )
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Fail(LeaseCommand):
     """Report that the work failed: `retry` after a back-off, `give_up`, or `block` for a person.
 
@@ -147,15 +126,12 @@ class Fail(LeaseCommand):
     retry_seconds: int | None = wire(fields.delay, fields.number, default=None)
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Release(LeaseCommand):
     """Give the task back unworked: the attempt is returned, the fence is not."""
 
     verb: ClassVar[str] = "release"
 
 
-@dataclass(frozen=True, slots=True)
 class TaskCommand(Command):
     """What commands on a task from outside a lease bind: the task and, if given, its fence."""
 
@@ -164,24 +140,18 @@ class TaskCommand(Command):
     reason: str | None = wire(fields.reason, canonical.dumps, default=None)
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Cancel(TaskCommand):
     """End a ready, leased or blocked task without a result."""
 
     verb: ClassVar[str] = "cancel"
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Requeue(TaskCommand):
     """Start a new round of a dead, done or cancelled task. Earlier results stay."""
 
     verb: ClassVar[str] = "requeue"
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Resolve(TaskCommand):
     """Settle a blocked task: `done` with `evidence`, `retry`, or `give_up`."""
 
@@ -191,14 +161,11 @@ class Resolve(TaskCommand):
     )
     evidence: Any = content(default=NOTHING)
 
-    def __post_init__(self) -> None:
-        super(Resolve, self).__post_init__()
+    def agree(self) -> None:
         if (self.to == "done") == (self.evidence is NOTHING):
             raise InvalidRequest("resolve: evidence belongs to `done`, and only to it")
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Review(Command):
     """A human's word on one revision. `requeue` starts a new round at once after `rejected`."""
 
@@ -210,14 +177,11 @@ class Review(Command):
     )
     requeue: bool = wire(fields.flag, fields.boolean, default=False)
 
-    def __post_init__(self) -> None:
-        super(Review, self).__post_init__()
+    def agree(self) -> None:
         if self.requeue and self.verdict == "accepted":
             raise InvalidRequest("review: requeue belongs to `rejected`")
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Sweep(Command):
     """Settle up to `limit` lapsed leases of one queue or of the whole scope."""
 
@@ -228,24 +192,18 @@ class Sweep(Command):
     )
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Erase(TaskCommand):
     """Remove payload, results, key, reason and openings of a task; a tombstone stays."""
 
     verb: ClassVar[str] = "erase"
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Purge(Sweep):
     """Remove up to `limit` ended tasks that are older than their retention allows."""
 
     verb: ClassVar[str] = "purge"
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class QueueSet(Command):
     """Change settings of a queue, which comes into being if it is not there."""
 
@@ -254,8 +212,6 @@ class QueueSet(Command):
     settings: dict[str, Any] = wire(fields.settings, canonical.dumps)
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class SetPolicy(Command):
     """Raise the scope's policy version, or set its retention."""
 
@@ -263,14 +219,11 @@ class SetPolicy(Command):
     policy_version: int | None = wire(fields.count, fields.number, default=None)
     retain_seconds: int | None = wire(fields.delay, fields.number, default=None)
 
-    def __post_init__(self) -> None:
-        super(SetPolicy, self).__post_init__()
+    def agree(self) -> None:
         if self.policy_version is None and self.retain_seconds is None:
             raise InvalidRequest("scope.set_policy: give policy_version or retain_seconds")
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class Revoke(Command):
     """Revoke the scope (or lift it with `revoked` false): it learns and changes nothing."""
 
@@ -278,8 +231,6 @@ class Revoke(Command):
     revoked: bool = wire(fields.flag, fields.boolean, default=True)
 
 
-@sealed
-@dataclass(frozen=True, slots=True)
 class ClockReset(Command):
     """Lower the store's time mark to the wall clock; every lease ends."""
 

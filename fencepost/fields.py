@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from fencepost.clock import from_datetime, from_rfc3339, to_rfc3339
 from fencepost.issues import InvalidRequest
@@ -193,19 +193,6 @@ def settings(value: Any, what: str) -> dict[str, Any]:
                 f"{what}: there is no setting {_shown(member)}; known are {', '.join(SETTINGS)}"
             )
     return {member: SETTINGS[member](given, f"{what}.{member}") for member, given in value.items()}
-
-
-class Spec(NamedTuple):
-    """One field of a command: its Python name, its name on the wire, its check and its bytes.
-
-    `absent` is the default that says the field was left out; it is not checked and has no bytes.
-    """
-
-    attribute: str
-    wire: str
-    check: Check
-    encode: Encode
-    absent: Any
 
 
 def plain(value: str) -> bytes:

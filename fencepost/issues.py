@@ -23,8 +23,9 @@ outcome's `issues`: the first one that applies is told first.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
+
+from fencepost.record import dataclass
 
 if TYPE_CHECKING:
     from fencepost.model import Outcome

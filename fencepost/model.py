@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from fencepost.clock import to_rfc3339
+from fencepost.record import dataclass, fields
 
 State = Literal["ready", "leased", "done", "dead", "blocked", "cancelled"]
 STATES: tuple[State, ...] = ("ready", "leased", "done", "dead", "blocked", "cancelled")

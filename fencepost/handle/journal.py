@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from fencepost.journal import checkpoint, tree
 from fencepost.journal.checkpoint import Checkpoint
 from fencepost.machine.batch import Stored, refuse
 from fencepost.model import Caller, Outcome, Receipt, StoreState, Task
+from fencepost.record import dataclass
 from fencepost.storage import reading
 from fencepost.storage.port import Store
 from fencepost.storage.steps import Read, Steps, rows_of

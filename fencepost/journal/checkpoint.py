@@ -18,10 +18,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 
 from fencepost.canonical import sha256
 from fencepost.journal.tree import EMPTY_ROOT, HASH_BYTES
+from fencepost.record import dataclass
 
 MAX_SIZE = 2**63 - 1
 """The largest tree size that both SQL dialects hold."""

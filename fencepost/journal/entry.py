@@ -10,12 +10,12 @@ that goes in has been checked to need no escape; a test holds them against `cano
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from struct import Struct
 
 from fencepost.clock import to_rfc3339
 from fencepost.model import TaskRow
+from fencepost.record import dataclass
 
 VERSION = 1
 SALT_BYTES = 32

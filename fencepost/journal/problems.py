@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
+
+from fencepost.record import dataclass
 
 TOLD_OF_A_KIND = 100
 

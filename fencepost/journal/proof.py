@@ -8,13 +8,13 @@ who has kept an earlier checkpoint, or knows a witness's, compares it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fencepost.issues import InvalidRequest, JournalBroken
 from fencepost.journal import checkpoint
 from fencepost.journal.checkpoint import Checkpoint
 from fencepost.journal.tree import HASH_BYTES, leaf_hash, verify_consistency, verify_inclusion
+from fencepost.record import dataclass
 
 MAX_PATH = 64
 

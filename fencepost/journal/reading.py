@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from fencepost import canonical
@@ -16,6 +15,7 @@ from fencepost.fields import MAX_ENTRY_BYTES, MAX_EPOCH, MAX_INTEGER, NAME, TASK
 from fencepost.issues import InvalidRequest
 from fencepost.journal.entry import VERSION, commit
 from fencepost.model import STATES
+from fencepost.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)

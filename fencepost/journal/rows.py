@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from fencepost.canonical import sha256
@@ -13,6 +12,7 @@ from fencepost.journal.ledger import RESULTS, Ledger
 from fencepost.journal.seen import UNKNOWN, Seen, task_name, task_number
 from fencepost.journal.standing import QueueLine
 from fencepost.model import Scope, StoreState, TaskRow
+from fencepost.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)

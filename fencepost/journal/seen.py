@@ -5,10 +5,10 @@ Measured: 260 bytes a task, dict included (100,000 tasks: 25 MB).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 
 from fencepost.model import STATES
+from fencepost.record import dataclass
 
 _PACKED = Struct("<32sB9q")
 UNKNOWN = -1

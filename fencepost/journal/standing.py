@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from dataclasses import dataclass, replace
 from typing import Any
 
 from fencepost.journal.problems import Findings
 from fencepost.model import QueueSettings, Scope
+from fencepost.record import dataclass, replace
 
 Place = tuple[str, str]
 

@@ -18,7 +18,6 @@ gone cannot be told from a right one, but the leaf hash still says what the byte
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
@@ -30,6 +29,7 @@ from fencepost.journal.reading import EntryRow, opening_problem, read
 from fencepost.journal.rows import Rows, RowSource
 from fencepost.journal.tree import EMPTY_ROOT, Frontier, leaf_hash
 from fencepost.model import StoreState
+from fencepost.record import dataclass
 
 __all__ = ["Problem", "Progress", "Source", "Verification", "verify"]
 

@@ -4,7 +4,6 @@ few moves that every verb is made of (`Batch`)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from heapq import heappush
 from typing import Any, Protocol
 
@@ -21,6 +20,7 @@ from fencepost.model import (
     StoreState,
     TaskRow,
 )
+from fencepost.record import dataclass, field
 from fencepost.rules import fence as fences
 from fencepost.rules.authority import actor_of
 from fencepost.rules.moment import Moment

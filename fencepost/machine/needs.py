@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from fencepost.commands import (
     Claim,
@@ -19,6 +18,7 @@ from fencepost.commands import (
 )
 from fencepost.machine.batch import lookup_of
 from fencepost.model import Caller
+from fencepost.record import dataclass, field
 from fencepost.rules.authority import actor_of
 
 Sent = tuple[Caller, Request]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fencepost import canonical
 from fencepost.clock import to_rfc3339
 from fencepost.commands import ClockReset, QueueSet, Request, Revoke, SetPolicy
 from fencepost.machine.batch import Batch, Verdict, accept, refuse
 from fencepost.model import Caller, QueueSettings, Scope, TaskRow
+from fencepost.record import replace
 
 
 def queue_set(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:

@@ -7,8 +7,8 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from fencepost.record import dataclass
 from fencepost.storage.sqltext import folder, text_of
 
 NAMED = re.compile(r"(\d{4})_\w+\.sql")

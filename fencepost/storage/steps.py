@@ -9,8 +9,9 @@ twice.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
+
+from fencepost.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)

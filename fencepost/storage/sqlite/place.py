@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from fencepost.issues import Unavailable
+from fencepost.record import dataclass
 
 UNKNOWN = "unknown"
 _MOUNTINFO = "/proc/self/mountinfo"

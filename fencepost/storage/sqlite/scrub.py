@@ -17,8 +17,8 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from fencepost.record import dataclass
 from fencepost.storage.sqltext import statements
 
 SQL = statements("fencepost.storage.sqlite", "scrub.sql")

@@ -160,7 +160,14 @@ def _permissions(facts: Facts) -> Iterator[Finding]:
 
 
 def _schema(facts: Facts) -> Iterator[Finding]:
-    yield Finding("ok", "schema", f"version {facts['schema_version']}, as this program has it")
+    version, changed = facts["schema_version"], facts["schema_changed"]
+    if changed:
+        yield Finding(
+            "bad", "schema", f"version {version}, but somebody has changed: {', '.join(changed)}",
+            "undo it, or take a backup, make a new store and move the tasks over",
+        )  # fmt: skip
+    else:
+        yield Finding("ok", "schema", f"version {version}, as this program has it")
 
 
 def _journal(facts: Facts) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +120,13 @@ def uninstall(connection: sqlite3.Connection) -> list[str]:
 def definition(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
     """Every object of ours as SQLite keeps it: fresh and migrated stores must agree."""
     return connection.execute(SQL["schema"]).fetchall()
+
+
+def changed(connection: sqlite3.Connection) -> list[str]:
+    """Names of tables and indexes of ours that are not as the migrations make them."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        for migration in MIGRATIONS:
+            for statement in split(migration.sql):
+                fresh.execute(statement)
+        expected = set(definition(fresh))
+    return sorted({name for _, name, *_ in expected ^ set(definition(connection))})

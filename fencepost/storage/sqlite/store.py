@@ -242,9 +242,11 @@ class SqliteStore:
             ).fetchall()
             ((journal_mode,),) = self._read.execute("pragma journal_mode").fetchall()
             ((synchronous,),) = self._read.execute("pragma synchronous").fetchall()
+            changed = schema.changed(self._read)
         return {
             "product": product,
             "schema_version": version,
+            "schema_changed": changed,
             "created_at": created_at,
             "path": str(self.path),
             "filesystem": "memory" if self.place is None else self.place.filesystem,

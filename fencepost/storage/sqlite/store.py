@@ -27,6 +27,7 @@ log = logging.getLogger("fencepost.storage")
 T = TypeVar("T")
 MEMORY = ":memory:"
 WAL_BYTES = 16 * 1024 * 1024
+LOG_COMMITS = 32  # at least so many between two copies of a long log into the file
 FIRST_WAIT = 200  # milliseconds that an erasure waits for readers to let go of the log
 TURN_SECONDS = 30.0
 
@@ -42,6 +43,9 @@ class SqliteStore:
         self._pid = os.getpid()
         # The page that cleaning has reached after an erasure; None: nothing is to be cleaned.
         self._scrub: int | None = None
+        # Commits since the log was copied. A log keeps its length on disk once it was long, so
+        # by its length alone it would be copied, and synced, after every commit.
+        self._uncopied = LOG_COMMITS
         self._mutex = threading.RLock()
         # A commit failed and the reopening has not succeeded yet: nothing may be written.
         self._lost = False
@@ -145,12 +149,14 @@ class SqliteStore:
     def tidy(self, *, erased: bool) -> None:
         if self.path == MEMORY or self.read_only:
             return
+        self._uncopied += 1
         if erased:
             self._scrub = 0
         try:
             if self._scrub is not None:
                 self._clean(FIRST_WAIT if erased else 0)
-            elif self.wal_bytes() > WAL_BYTES:
+            elif self._uncopied >= LOG_COMMITS and self.wal_bytes() > WAL_BYTES:
+                self._uncopied = 0
                 self._write.execute("pragma wal_checkpoint(passive)").fetchall()
         except (sqlite3.Error, OSError) as error:
             # what was committed stands; the log stays long and is shortened at the next turn

@@ -133,8 +133,7 @@ def _frontier(size: int) -> list[tuple[int, int]]:
 def _future(path: Path, future: int, stack: ExitStack) -> Handle:
     handle = stack.enter_context(new_store(path))
     later = (NewTask(payload(n), priority=9, due_at=FAR) for n in range(future))
-    for _ in handle.enqueue_many(QUEUE, later):
-        pass
+    handle.enqueue_many(QUEUE, later)
     return handle
 
 

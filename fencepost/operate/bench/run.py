@@ -51,12 +51,14 @@ def main(argv: Sequence[str]) -> int:
 
 @dataclass(slots=True)
 class Found:
-    """What a run has found so far. `refused`: phase → the check that failed."""
+    """What a run has found so far. `refused`: phase → the check that failed; `seconds` that a
+    phase took in all, setting up and checking included."""
 
     machine: dict[str, Any]
     peers: dict[str, dict[str, Any]] = field(default_factory=dict)
     repetitions: list[report.Repetition] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 @contextmanager
@@ -90,7 +92,10 @@ def _measure(lab: Lab, chosen: Options, found: Found, progress: terminal.Progres
             values: report.Repetition = {}
             for name in chosen.phases:
                 progress.note(f"{name}, repetition {repetition} of {chosen.reps}")
+                began = perf_counter()
                 figures = _ask(name, running, lab, found)
+                taken = found.seconds.get(name, 0.0) + perf_counter() - began
+                found.seconds[name] = round(taken, 1)
                 values.update({(name, figure): value for figure, value in figures.items()})
                 progress.add()
             found.repetitions.append(values)
@@ -166,6 +171,7 @@ def _document(
         "phases": list(chosen.phases),
         "slow_fsync_ms": chosen.slow_ms if "slow" in chosen.phases else None,
         "slow_fsync_simulated": True if "slow" in chosen.phases else None,
+        "phase_seconds": found.seconds,
         "rows": [line.to_json() for line in lines],
         "reasons": report.reasons(lines),
         "warnings": told,

@@ -86,7 +86,7 @@ def test_every_entry_that_the_store_writes_is_rfc_8785():
         deck = Deck(seed, ids)
         with stand:
             sent = [deck.request() for _ in range(30)]
-            stand.fp._writer.send(sent).result(10)
+            stand.batch(sent)
             for (body,) in stand.connection.execute("select body from fencepost_entry"):
                 if body is not None:
                     written += 1

@@ -19,9 +19,8 @@ SEEDS = range(120)
 
 def answers(stand, sent, *, at_once):
     """What each command was told. The commands go through the engine as they are."""
-    writer = stand.fp._writer
     parts = [sent] if at_once else [[one] for one in sent]
-    outcomes = [outcome for part in parts for outcome in writer.send(part).result(10)]
+    outcomes = [outcome for part in parts for outcome in stand.batch(part)]
     return [
         ((o.status, o.issues, o.task_ids, o.replayed, o.receipt and o.receipt.body,
           dict(o.facts)), [(g.task_id, g.fence, g.payload) for g in o.grants])

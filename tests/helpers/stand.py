@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from fencepost.clock import FakeClock
 from fencepost.engine import SystemDraw
 from fencepost.handle import Handle, Lease
 from fencepost.machine.batch import Changes, Loaded
+from fencepost.machine.needs import Sent
 from fencepost.model import Kind, Outcome
 from helpers.lab import START, ask, dump
 
@@ -73,10 +74,21 @@ class Stand:
         (lease,) = self.fp.claim(queue, worker_id=worker, **options)
         return lease
 
+    def claim_of(self, task_id: str, worker: str = WORKER) -> Lease:
+        """The lease of this one task."""
+        (lease,) = self.fp.claim(task_id=task_id, worker_id=worker)
+        return lease
+
     def leased(self, worker: str = WORKER, **options: Any) -> Lease:
         """A new task, claimed by the worker."""
         self.task(**options)
         return self.claim(worker)
+
+    def batch(self, sent: Sequence[Sent]) -> list[Outcome]:
+        """Commands of several callers in one transaction, as group commit puts them there."""
+        with self.store.transaction() as transaction:
+            done = self.fp._writer.transactor.settle(self.store, transaction, sent)
+        return list(done.outcomes)
 
     @contextmanager
     def loaded(self, *commands: c.Command, kind: Kind = "operator") -> Iterator[Loaded]:

@@ -1,0 +1,207 @@
+"""What each lookup finds, against a plain walk over all rows: exactly what it was asked for.
+
+The machine judges what it is given, so a lookup that finds too much spoils no answer; it would
+load other tasks' rows, slow every batch down and hide what was asked for behind a `limit`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fencepost import commands as c
+from fencepost.storage.sqlite.driver import STATEMENTS
+from helpers.stand import QUEUE, Make, Stand, binding
+
+Row = dict[str, Any]
+LOOKUPS: dict[str, Callable[[Stand], None]] = {}
+
+
+def lookup(function: Callable[[Stand], None]) -> Callable[[Stand], None]:
+    """Registers what a statement of that name must find."""
+    LOOKUPS[function.__name__] = function
+    return function
+
+
+@contextmanager
+def peopled(make: Make) -> Iterator[Stand]:
+    """Two scopes with queues and task keys of the same names, tasks in every place, messages."""
+    with make() as stand:
+        for scope in ("s", "t"):
+            fp = stand.fp.as_caller("local", scope=scope)
+            fp.queue_set(QUEUE, destinations=["out"], keep_refused=2)
+            for queue in (QUEUE, "other"):
+                for number in range(8):
+                    fp.enqueue(queue, number, key=f"k{number}", idempotency_key=f"{queue}{number}")
+                leases = fp.claim(queue, worker_id="w", limit=7)
+                for number, lease in enumerate(leases[:5]):
+                    lease.submit({"row": 1})
+                    lease.submit({"row": number + 2})
+                ways: list[tuple[str, Row]] = [
+                    ("complete", {}), ("fail", {"then": "block"}), ("fail", {"then": "give_up"}),
+                    ("fail", {"then": "retry", "retry_seconds": 5}),
+                ]  # fmt: skip
+                for lease, (verb, more) in zip(leases, ways, strict=False):
+                    stand.ask(c.COMMANDS[verb](**binding(lease), **more), "local", scope=scope)
+                stand.clock.advance(3)
+        yield stand
+
+
+def rows(stand: Stand, table: str) -> list[Row]:
+    """All rows of a table."""
+    cursor = stand.connection.execute(f"select * from fencepost_{table}")
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def found(stand: Stand, name: str, column: int = 0, **values: Any) -> list[Any]:
+    """One column of what the statement finds, sorted."""
+    bound = {n: json.dumps(v) if isinstance(v, list) else v for n, v in values.items()}
+    return sorted(row[column] for row in stand.connection.execute(STATEMENTS[name], bound))
+
+
+def ids(chosen: list[Row], column: str = "id") -> list[Any]:
+    """Their ids, sorted."""
+    return sorted(row[column] for row in chosen)
+
+
+@lookup
+def scopes(stand: Stand) -> None:
+    assert found(stand, "scopes", names=["t", "u"]) == ["t"]
+
+
+@lookup
+def queues_by_name(stand: Stand) -> None:
+    chosen = [q for q in rows(stand, "queue") if (q["scope"], q["queue"]) == ("t", QUEUE)]
+    assert found(stand, "queues_by_name", names=[["t", QUEUE]]) == ids(chosen)
+
+
+@lookup
+def tasks_by_id(stand: Stand) -> None:
+    third = rows(stand, "task")[2]
+    assert found(stand, "tasks_by_id", ids=[third["task_id"], "no"]) == [third["id"]]
+
+
+@lookup
+def tasks_by_key(stand: Stand) -> None:
+    chosen = [t for t in rows(stand, "task") if (t["queue_id"], t["key"]) == (1, "k3")]
+    assert found(stand, "tasks_by_key", keys=[[1, "k3"]]) == ids(chosen)
+    assert len(chosen) == 1
+
+
+@lookup
+def receipts_by_key(stand: Stand) -> None:
+    chosen = [e for e in rows(stand, "entry") if e["key"] == "t local q3"]
+    assert found(stand, "receipts_by_key", 1, keys=["t local q3"]) == ids(chosen, "number")
+    assert len(chosen) == 1
+
+
+@lookup
+def receipts_by_request(stand: Stand) -> None:
+    own = next(e for e in rows(stand, "entry") if e["task"] is not None)
+    other = "update fencepost_entry set request_id = ? where task <> ?"  # the same bytes elsewhere
+    stand.connection.execute(other, (own["request_id"], own["task"]))
+    asked = [[own["task"], own["request_id"]]]
+    assert found(stand, "receipts_by_request", 1, requests=asked) == [own["number"]]
+
+
+@lookup
+def result_entry(stand: Stand) -> None:
+    for own in rows(stand, "result"):
+        place = {name: own[name] for name in ("task", "round", "sha256")}
+        assert found(stand, "result_entry", **place) == [own["entry"]]
+        assert found(stand, "result_entry", **{**place, "round": 2}) == []
+
+
+@lookup
+def commitment(stand: Stand) -> None:
+    stand.fp.as_caller("anna", "human").review(rows(stand, "task")[1]["task_id"], 2, "accepted")
+    for own in rows(stand, "result"):
+        place = {"task": own["task"], "revision": own["revision"]}
+        assert found(stand, "commitment", **place) == [own["commitment"]]
+
+
+def _placed(stand: Stand, queue: int, place: int, most: int | None = None) -> list[int]:
+    tasks = [t for t in rows(stand, "task") if (t["queue_id"], t["place"]) == (queue, place)]
+    chosen = [t for t in tasks if most is None or t["rank"] <= most]
+    assert chosen or most == 0
+    return ids(chosen)
+
+
+@lookup
+def ready_tasks(stand: Stand) -> None:
+    assert found(stand, "ready_tasks", queue_id=1, limit=99) == _placed(stand, 1, 0)
+
+
+@lookup
+def lapsed_tasks(stand: Stand) -> None:
+    for now in (0, stand.fp.now() + 58_000_000, 2**60):
+        place = {"queue_id": 1, "now": now, "limit": 99}
+        assert found(stand, "lapsed_tasks", **place) == _placed(stand, 1, 2, now or 0)
+
+
+@lookup
+def ended_tasks(stand: Stand) -> None:
+    for place in (4, 5):
+        for before in (0, 2**60):
+            asked = {"queue_id": 1, "place": place, "before": before, "limit": 99}
+            assert found(stand, "ended_tasks", **asked) == _placed(stand, 1, place, before)
+
+
+@lookup
+def promote_due(stand: Stand) -> None:
+    # 2 s after the first queues' waits are over, those of scope `t` are still to come
+    now = min(t["due_at"] for t in rows(stand, "task") if t["place"] == 1)
+    was = {t["id"]: t["place"] for t in rows(stand, "task")}
+    due = _placed(stand, 1, 1, now)
+    assert due
+    stand.connection.execute(STATEMENTS["promote_due"], {"queue_id": 1, "now": now - 1})
+    assert {t["id"]: t["place"] for t in rows(stand, "task")} == was
+    stand.connection.execute("update fencepost_task set rank = ? where place = 1", (now,))
+    stand.connection.execute(STATEMENTS["promote_due"], {"queue_id": 1, "now": now})
+    moved = {t["id"]: t["place"] for t in rows(stand, "task")}
+    assert {task for task in was if moved[task] != was[task]} == set(due)
+
+
+@lookup
+def obligations_of(stand: Stand) -> None:
+    fp = stand.fp
+    parent = rows(stand, "task")[0]
+    stand.connection.execute(
+        "update fencepost_task set parent = ? where queue_id <> 2 and id % 3 = 0", (parent["id"],)
+    )
+    destination = {q["id"] for q in rows(stand, "queue") if q["is_destination"]}
+    owed = [t for t in rows(stand, "task")
+            if t["parent"] == parent["id"] and t["queue_id"] in destination]  # fmt: skip
+    fp.erase(owed[0]["task_id"])
+    assert found(stand, "obligations_of", task=parent["id"], limit=99) == ids(owed[1:], "task_id")
+
+
+@lookup
+def end_leases(stand: Stand) -> None:
+    stand.connection.execute("update fencepost_task set epoch = 1 where id = 6")
+    before = {t["id"]: t for t in rows(stand, "task")}
+    now = 1
+    stand.connection.execute(STATEMENTS["end_leases"], {"now": now, "floor": 1})
+    changed = {t["id"] for t in rows(stand, "task") if t != before[t["id"]]}
+    assert changed == {i for i, t in before.items() if t["state"] == "leased" and t["epoch"] == 0}
+
+
+@lookup
+def wait_again(stand: Stand) -> None:
+    before = {t["id"]: t for t in rows(stand, "task")}
+    assert not any(t["due_at"] > stand.fp.now() for t in before.values() if t["place"] == 0)
+    now = sorted(t["due_at"] for t in before.values() if t["place"] == 0)[2]
+    stand.connection.execute(STATEMENTS["wait_again"], {"now": now})
+    changed = {t["id"] for t in rows(stand, "task") if t != before[t["id"]]}
+    assert changed == {i for i, t in before.items() if t["place"] == 0 and t["due_at"] > now}
+    assert changed and all(t["rank"] == t["due_at"] for t in rows(stand, "task")
+                           if t["id"] in changed)  # fmt: skip
+
+
+def attempt(name: str, make: Make) -> None:
+    """Check one lookup on a store with rows that it must not find."""
+    with peopled(make) as stand:
+        LOOKUPS[name](stand)

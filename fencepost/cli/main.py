@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 
+from fencepost import log
 from fencepost.cli.output import BROKEN_PIPE, INTERNAL, INTERRUPTED, Out, asking
 from fencepost.cli.parser import parse
 from fencepost.cli.subcommands import SUBCOMMANDS
@@ -63,20 +64,28 @@ def _run(words: Sequence[str], out: Out, args: Namespace) -> int:
 @contextmanager
 def _cleaned_log(out: Out) -> Iterator[None]:
     """What the library logs and no outcome tells (a clock that jumped) is told on stderr."""
-    import logging
+    added: list[Callable[[], None]] = []
 
-    class Told(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.name != "fencepost.engine" or record.exc_info:
-                for line in self.format(record).splitlines():
-                    out.note(line)
+    def add_handler() -> None:
+        import logging
 
-    log, handler = logging.getLogger("fencepost"), Told(logging.WARNING)
-    log.addHandler(handler)
+        class Told(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                if record.name != "fencepost.engine" or record.exc_info:
+                    for line in self.format(record).splitlines():
+                        out.note(line)
+
+        logger, handler = logging.getLogger("fencepost"), Told(logging.WARNING)
+        logger.addHandler(handler)
+        added.append(lambda: logger.removeHandler(handler))
+
+    log.prepare.append(add_handler)
     try:
         yield
     finally:
-        log.removeHandler(handler)
+        log.prepare.clear()
+        for remove in added:
+            remove()
 
 
 def _discard_stdout() -> None:

@@ -6,7 +6,7 @@ NAME = "fencepost"
 
 # Imports point down: a module may import from lower floors and from its own room, nothing else.
 FLOORS = [
-    "record version",
+    "log record version",
     "issues clock",
     "canonical model",
     "fields",

@@ -151,6 +151,7 @@ def _refused(
 def _late(codes: list[str]) -> bool:
     """Worth keeping aside: handed in by somebody who may once have held the lease."""
     lost = all(issubclass(ISSUES[code].raises, LeaseLost) for code in codes)
-    return lost and "unknown_fence" not in codes and set(codes) != {"wrong_worker"}
+    never = "wrong_worker" in codes and "stale_fence" not in codes  # this fence was another's
+    return lost and "unknown_fence" not in codes and not never
 
 

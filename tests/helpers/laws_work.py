@@ -224,8 +224,9 @@ def a_late_result_is_kept_aside_and_a_forged_one_is_not(make: Make) -> None:
         stand.fp.queue_set(QUEUE, keep_refused=2)
         lease = stand.leased()
         stand.ask(c.Submit(**binding(lease, fence=9), result=ONE))
-        assert list(stand.fp.refused(lease.task_id)) == []
         stand.clock.advance(60)
+        stand.ask(c.Submit(**binding(lease, worker_id="v"), result=ONE))  # never had this fence
+        assert list(stand.fp.refused(lease.task_id)) == []
         for number in range(4):
             stand.ask(c.Submit(**binding(lease), result=number))
         kept = [(r.value, r.issues) for r in stand.fp.refused(lease.task_id)]

@@ -207,6 +207,7 @@ MACHINE = [
          "return tasks.add_obligations(batch, task, result, digest)", "return []", OWED),
     bent("a forged result is kept aside", results._late, '"unknown_fence" not in codes', "True",
          ASIDE),
+    bent("a stranger's result is kept aside", results._late, "and not never", "", ASIDE),
     bent("follow-ups are lost", results.complete, "for new in command.followups]", "for new in ()]",
          "followups_come_with_their_completion_and_a_known_key_gives_the_known_task"),
     bent("a key may change its payload", tasks.key_issues, "[] if same else", "[] if True else",

@@ -197,6 +197,7 @@ class Moves:
         before, state = item["before"], item.get("state")
         if before != seen.state_name:
             self._doubt(task, seen, "transition", f"it was {seen.state_name}, not {before}")
+            seen.state = _NUMBER[before]
         if self._only_named(item):
             if state != before:
                 self.tell("transition", f"task {item['task_id']}: naming it does not change it")
@@ -227,7 +228,8 @@ class Moves:
         known = (seen.after.hex(), seen.fence, seen.revision)
         if seen.after and known != (item["after"], item["fence"], item["revision"]):
             self._doubt(task, seen, "transition", f"{self.verb} leaves it as it is, and it differs")
-        seen.after = bytes.fromhex(item["after"])
+        seen.after, seen.fence = bytes.fromhex(item["after"]), item["fence"]
+        seen.revision = item["revision"]
 
     def _fence(self, task: int, item: dict[str, Any], seen: Seen) -> None:
         fence = item["fence"]

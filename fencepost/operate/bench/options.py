@@ -22,7 +22,11 @@ EXAMPLES = """examples:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured in one repetition; numbers of tasks unless the name says otherwise."""
+    """How much is measured in one repetition; numbers of tasks unless the name says otherwise.
+
+    `memory_verify`: a long journal takes longer to verify than to write, so the quick profile
+    holds the store of the phase memory against its counts only.
+    """
 
     reps: int
     commits: int
@@ -48,6 +52,7 @@ class Sizes:
     journal_batches: int
     starts: int
     memory_tasks: int
+    memory_verify: bool
 
 
 # `*_lives` of batched and thread are for each caller.
@@ -59,7 +64,7 @@ PROFILES = {
         few_done=10_000, many_done=1_000_000, grown_batches=15, grown_singles=120,
         future=100_000, future_claims=60,
         processes=8, process_seconds=1.5, latencies=60,
-        journal_batches=15, starts=6, memory_tasks=200_000,
+        journal_batches=15, starts=6, memory_tasks=200_000, memory_verify=False,
     ),
     "full": Sizes(
         reps=5, commits=4_000, tasks=20_000, naive=2_000, peer_tasks=3_000,
@@ -68,7 +73,7 @@ PROFILES = {
         few_done=10_000, many_done=5_000_000, grown_batches=60, grown_singles=500,
         future=100_000, future_claims=300,
         processes=8, process_seconds=5.0, latencies=200,
-        journal_batches=60, starts=15, memory_tasks=1_000_000,
+        journal_batches=60, starts=15, memory_tasks=1_000_000, memory_verify=True,
     ),
 }  # fmt: skip
 

@@ -120,7 +120,7 @@ def memory(lab: Lab) -> Measuring:
     with new_store(path) as handle:
         fill(handle, tasks)
     found = child.run("drain", [str(path)])
-    checks.check_all(path, tasks, told=found["done"])
+    (checks.check_all if lab.sizes.memory_verify else checks.check)(path, tasks, told=found["done"])
     shutil.rmtree(path.parent)
     figures: Figures = {"peak": found["peak"], "rate": found["rate"]}
     yield figures

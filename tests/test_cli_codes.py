@@ -220,10 +220,12 @@ def test_nothing_from_outside_reaches_the_terminal_raw(shell):
     lease = (task_id, "--worker", "w", "--fence", grant["fencing_token"])
     shell("complete", *lease, payload)
     late = shell("submit", *lease, payload + " ")
+    failed = shell.lease("f")
+    shell("fail", *failed, "--reason", NASTY.replace("\x00", ""))
     shell.task(payload, "r", "--text")
     claimed = shell("claim", "r", "--worker", "w")
     shown = [shell(*argv) for argv in (
-        ("show", task_id), ("results", task_id), ("refused", task_id), ("list",), ("stats",),
+        ("show", task_id), ("show", failed[0]), ("results", task_id), ("refused", task_id), ("list",), ("stats",),
         ("show", NASTY), ("enqueue", NASTY, "1"), (NASTY,), ("list", NASTY), ("--x" + NASTY,),
         ("list", "--store", "x" + NASTY), ("enqueue", "q", NASTY), ("receipt", NASTY),
         ("queue-set", "q", NASTY), ("enqueue", "q", "--from", NASTY), ("backup", NASTY),

@@ -26,8 +26,7 @@ PREVIEW = 400  # characters of content that text mode shows of one value
 
 def json_line(value: Any) -> str:
     """One line of JSON in ASCII: every control, C1 and bidi character is an escape."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("\x7f", "\\u007f")
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 class Out:

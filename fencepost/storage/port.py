@@ -48,8 +48,10 @@ class Store(Protocol):
 
     read_only: bool
 
-    def turn(self) -> AbstractContextManager[Any]:
-        """The right to write. Everything from `begin` to `commit`, and `tidy`, is inside it."""
+    def turn(self, seconds: float | None = None) -> AbstractContextManager[Any]:
+        """The right to write. Everything from `begin` to `commit`, and `tidy`, is inside it.
+
+        It is waited for without end, or, where `seconds` are given, until Unavailable."""
 
     def in_turn(self) -> bool:
         """Whether the calling thread has the turn: waiting for it would wait for itself."""

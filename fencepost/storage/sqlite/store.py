@@ -3,7 +3,6 @@ write. Keeps the contract of `storage/port.py`."""
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
 import threading
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fencepost.issues import OutcomeUnknown, Unavailable
+from fencepost.log import Log
 from fencepost.storage import sealing
 from fencepost.storage.sqlite import copying, schema, scrub
 from fencepost.storage.sqlite.connect import BUSY_SECONDS, connect, use_wal
@@ -22,7 +22,7 @@ from fencepost.storage.sqlite.transaction import SqliteTransaction, borrowed
 from fencepost.storage.sqlite.turn import NoTurn, Turn, TurnLock
 from fencepost.storage.steps import Read, Steps
 
-log = logging.getLogger("fencepost.storage")
+log = Log("fencepost.storage")
 
 T = TypeVar("T")
 MEMORY = ":memory:"
@@ -61,20 +61,22 @@ class SqliteStore:
     # -- whose turn, whose process
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self, seconds: float | None = None) -> Iterator[None]:
         """The right to write, among all threads and processes that use the file."""
         self._check_process()
         if self.read_only:
             yield
             return
-        with self._turn:
+        self._turn.acquire(seconds)
+        try:
             if self._lost:
                 self.reopen()
-            try:
-                yield
-            except OutcomeUnknown:
-                self._lost = True
-                raise
+            yield
+        except OutcomeUnknown:
+            self._lost = True
+            raise
+        finally:
+            self._turn.release()
 
     def in_turn(self) -> bool:
         return self._turn.held

@@ -6,7 +6,8 @@ import hashlib
 import hmac
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from fencepost.issues import InvalidRequest, OutcomeUnknown
@@ -81,18 +82,67 @@ class SqliteTransaction:
         return hmac.digest(self._secret, lookup.encode(), hashlib.sha256)
 
 
+class BorrowedTransaction(SqliteTransaction):
+    """On an application's connection. Its own ways to read rows are set aside while our steps
+    run, and a savepoint shows whether the application has ended the transaction meanwhile."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.connection.execute("savepoint fencepost_within")
+
+    def commit(self) -> None:
+        try:
+            self.connection.execute("release fencepost_within")
+        except sqlite3.Error as error:
+            raise InvalidRequest(ENDED) from error
+        super().commit()
+
+    def run(self, steps: Steps[T]) -> T:
+        with plain_rows(self.connection):
+            return super().run(steps)
+
+
+ENDED = (
+    "within: the transaction was ended inside the block; what was done before that stands, what "
+    "came after is rolled back. Leave commit and rollback to the block"
+)
+
+
+@contextmanager
+def plain_rows(connection: sqlite3.Connection) -> Iterator[None]:
+    """Rows as tuples and text as str, whatever the application has set."""
+    factories = connection.row_factory, connection.text_factory
+    connection.row_factory, connection.text_factory = None, str
+    try:
+        yield
+    finally:
+        connection.row_factory, connection.text_factory = factories
+
+
 def borrowed(connection: sqlite3.Connection, path: str) -> SqliteTransaction:
-    """A transaction on an application's connection to the store at `path`, made durable."""
+    """A transaction on an application's connection to the store at `path`, made durable.
+
+    Raises InvalidRequest if it is not to this file or inside a transaction, Unavailable if it
+    is closed or may not be used by this thread.
+    """
     if not isinstance(connection, sqlite3.Connection):
         raise InvalidRequest(f"within: {type(connection).__name__} is not a sqlite3.Connection")
+    try:
+        with plain_rows(connection):
+            _check_borrowed(connection, path)
+            make_durable(connection)
+    except sqlite3.Error as error:
+        raise explained(error, "within") from error
+    return BorrowedTransaction(connection, path, read_only=False)
+
+
+def _check_borrowed(connection: sqlite3.Connection, path: str) -> None:
     if connection.in_transaction:
         raise InvalidRequest(
             "within: the connection is inside a transaction; end it first, since the turn has to "
-            "be taken before a transaction begins"
+            "be taken before a transaction begins (a connection with autocommit=False always is)"
         )
     files = {name: file for _, name, file in connection.execute("pragma database_list")}
-    if not files.get("main") or not os.path.samefile(files["main"], path):
-        other = files.get("main") or "no file"
-        raise InvalidRequest(f"within: the connection is not to {path} but to {other}")
-    make_durable(connection)
-    return SqliteTransaction(connection, path, read_only=False)
+    main = files.get("main")
+    if not main or not os.path.exists(path) or not os.path.samefile(main, path):
+        raise InvalidRequest(f"within: the connection is not to {path} but to {main or 'no file'}")

@@ -225,7 +225,8 @@ def test_nothing_from_outside_reaches_the_terminal_raw(shell):
     shell.task(payload, "r", "--text")
     claimed = shell("claim", "r", "--worker", "w")
     shown = [shell(*argv) for argv in (
-        ("show", task_id), ("show", failed[0]), ("results", task_id), ("refused", task_id), ("list",), ("stats",),
+        ("show", task_id), ("show", failed[0]), ("results", task_id), ("refused", task_id),
+        ("list",), ("stats",), ("journal",), ("queues",),
         ("show", NASTY), ("enqueue", NASTY, "1"), (NASTY,), ("list", NASTY), ("--x" + NASTY,),
         ("list", "--store", "x" + NASTY), ("enqueue", "q", NASTY), ("receipt", NASTY),
         ("queue-set", "q", NASTY), ("enqueue", "q", "--from", NASTY), ("backup", NASTY),

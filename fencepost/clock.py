@@ -7,23 +7,24 @@ other module asks the system for the time, so that tests can do without the real
 
 from __future__ import annotations
 
-import logging
 import re
 import sys
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Protocol
+
+from fencepost.log import Log
+from fencepost.record import dataclass
 
 SECOND = 1_000_000
 FORWARD_JUMP = 5 * SECOND
 BEHIND_MARK = 1 * SECOND
 REMEMBERED_JUMPS = 64
 
-_log = logging.getLogger("fencepost.clock")
+_log = Log("fencepost.clock")
 
 
 class Clock(Protocol):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 
+if sys.version_info < (3, 11):  # noqa: UP036  # it says so where it is run, not where it is built
+    sys.exit("fencepost needs Python 3.11 or newer; this is " + sys.version.split()[0])
+
 from fencepost.cli import main
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def test_the_readme_s_shell_lines_run_as_a_newcomer_types_them(tmp_path: Path) -
         words = [task_id if word == "TASK" else word for word in words[1:]]
         done = run([sys.executable, "-m", "fencepost", *words], tmp_path)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-        found = re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{22}", done.stdout)
+        found = re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{21}", done.stdout)
         task_id = task_id or (found[0] if found else "")
         answers.append(done.stdout)
     receipts = [re.findall(r"entry (\d+)", answer) for answer in answers[3:5]]

@@ -5,8 +5,9 @@ that does it, again and again, and seals the journal when it is idle. `within.py
 inside a caller's own transaction. `draw.py` is all the chance there is.
 """
 
+from fencepost.engine.call import Call
 from fencepost.engine.draw import SystemDraw
 from fencepost.engine.within import Within
 from fencepost.engine.writer import Writer
 
-__all__ = ["SystemDraw", "Within", "Writer"]
+__all__ = ["Call", "SystemDraw", "Within", "Writer"]

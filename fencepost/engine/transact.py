@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from fencepost.clock import Clock, StoreTime
 from fencepost.issues import FencepostError, GuardTripped, OutcomeUnknown, Unavailable
+from fencepost.log import Log
 from fencepost.machine.batch import Batch, Draw, Loaded, Verdict
 from fencepost.machine.fold import decide, fold, grant, live_leases, replay
 from fencepost.machine.needs import Sent
 from fencepost.model import Outcome, StoreState
+from fencepost.record import dataclass, replace
 from fencepost.storage.port import Store, Transaction
 
-log = logging.getLogger("fencepost.engine")
+log = Log("fencepost.engine")
 
 
 @dataclass(slots=True)

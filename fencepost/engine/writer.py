@@ -3,41 +3,25 @@ answers. While the disk syncs, the next batch gathers; nobody polls and nobody w
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
-from concurrent.futures import Future
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
 
 from fencepost.clock import Clock
-from fencepost.commands import Claim, Command, Enqueue
+from fencepost.engine.call import Call
 from fencepost.engine.transact import Done, Transactor
 from fencepost.issues import FencepostError, Unavailable
+from fencepost.log import Log
 from fencepost.machine.batch import Draw
-from fencepost.machine.needs import Sent
-from fencepost.model import Outcome
 from fencepost.storage.port import Store
 
-log = logging.getLogger("fencepost.engine")
+log = Log("fencepost.engine")
 
 TURN_MICROSECONDS = 10_000
 SEAL_AT_ONCE = 400
 SEAL_AFTER = 256
 SEAL_BACKLOG = 50_000
 IDLE_SECONDS = 0.05
-
-Answer: TypeAlias = "Future[list[Outcome]]"
-
-
-@dataclass(slots=True)
-class Waiting:
-    """One call's commands, and the future that its caller waits for."""
-
-    sent: list[Sent]
-    future: Answer
-    units: int
 
 
 class Writer:
@@ -46,7 +30,7 @@ class Writer:
     def __init__(self, store: Store, clock: Clock, draw: Draw) -> None:
         self.store = store
         self.transactor = Transactor(clock, draw)
-        self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._queue: SimpleQueue[Call | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -55,9 +39,8 @@ class Writer:
         # Microseconds that one unit of work took lately: a turn is bounded by time.
         self._pace = 100.0
 
-    def send(self, sent: list[Sent]) -> Answer:
-        """Hand commands in; the future gives one outcome each, or raises Unavailable."""
-        future: Answer = Future()
+    def send(self, call: Call) -> Call:
+        """Hand a call in; it is answered with one outcome a command, or fails with Unavailable."""
         if os.getpid() != self._pid:
             raise Unavailable("this handle was opened before a fork; open the store again")
         with self._lock:
@@ -68,9 +51,8 @@ class Writer:
                     target=self._run, name="fencepost-writer", daemon=True
                 )
                 self._thread.start()
-            units = sum(weight(request.command) for _, request in sent)
-            self._queue.put(Waiting(sent, future, units))
-        return future
+            self._queue.put(call)
+        return call
 
     def close(self) -> None:
         """Commit what is waiting, seal a long backlog, end the thread. May be called twice."""
@@ -100,23 +82,23 @@ class Writer:
             if self._unsealed > SEAL_BACKLOG:
                 self._seal()
 
-    def _serve(self, first: Waiting) -> None:
+    def _serve(self, first: Call) -> None:
         """One turn: what gathered while we waited for it goes in, as much as 10 ms can take."""
-        batch = [first]
+        batch: list[Call] = []
         try:
             with self.store.turn():
-                batch = [call for call in self._gather(first) if _begins(call)]
+                batch = [call for call in self._gather(first) if call.begin()]
                 if batch:
                     self._commit(batch)
         except FencepostError as error:
-            _fail(batch, error)
+            _fail(batch or [first], error)
         except BaseException as error:
             log.exception("the writer met an error of its own")  # those answered do not see it
-            _fail(batch, error)
+            _fail(batch or [first], error)
             if not isinstance(error, Exception):
                 raise
 
-    def _commit(self, batch: list[Waiting]) -> None:
+    def _commit(self, batch: list[Call]) -> None:
         sent = [command for call in batch for command in call.sent]
         clock = self.transactor.clock
         began = clock.steady()
@@ -133,7 +115,7 @@ class Writer:
             if done.erased:
                 _answer(batch, done)
 
-    def _gather(self, first: Waiting) -> list[Waiting]:
+    def _gather(self, first: Call) -> list[Call]:
         batch = [first]
         room = TURN_MICROSECONDS / self._pace - first.units
         while room > 0:
@@ -166,29 +148,15 @@ class Writer:
             self._seal()
 
 
-def weight(command: Command) -> int:
-    """Units of work in a command: the tasks that it touches."""
-    if isinstance(command, Enqueue):
-        return len(command.tasks)
-    return command.limit if isinstance(command, Claim) else 1
-
-
-def _begins(call: Waiting) -> bool:
-    """False where the caller has given up waiting: nothing of the call is done then."""
-    return call.future.set_running_or_notify_cancel()
-
-
-def _answer(batch: list[Waiting], done: Done) -> None:
+def _answer(batch: list[Call], done: Done) -> None:
     place = 0
     for call in batch:
-        call.future.set_result(done.outcomes[place : place + len(call.sent)])
+        call.answer(done.outcomes[place : place + len(call.sent)])
         place += len(call.sent)
 
 
-def _fail(batch: list[Waiting], error: BaseException) -> None:
+def _fail(batch: list[Call], error: BaseException) -> None:
     for call in batch:
-        if not call.future.done():
-            if not call.future.running():
-                call.future.set_running_or_notify_cancel()
-            if not call.future.cancelled():
-                call.future.set_exception(error)
+        if not call.answered:
+            call.begin()
+            call.fail(error)

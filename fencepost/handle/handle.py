@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, TimeoutError
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from fencepost import fields
 from fencepost.clock import Clock, SystemClock
 from fencepost.commands import Command, Enqueue, NewTask, Request
-from fencepost.engine import SystemDraw, Within, Writer
+from fencepost.engine import Call, SystemDraw, Within, Writer
 from fencepost.handle.journal import Journal
 from fencepost.handle.verbs import request_of
 from fencepost.handle.within import Transaction
@@ -35,6 +34,9 @@ from fencepost.storage.loading import queue_row
 from fencepost.storage.port import Store
 from fencepost.storage.sqlite import open_store
 from fencepost.storage.steps import rows_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future  # loaded when somebody sends without waiting
 
 WAIT_SECONDS = 30.0
 COMMANDS_AT_ONCE = 4
@@ -81,8 +83,30 @@ class Handle(Journal):
     # -- sending
 
     def send(self, commands: Sequence[Command | Request]) -> Future[list[Outcome]]:
-        """Hand commands in without waiting; the future gives one outcome each."""
-        return self._writer.send([(self.caller, request_of(command)) for command in commands])
+        """Hand commands in without waiting; the future gives one outcome each.
+
+        Cancelling the future does not take the commands back. For asyncio wrap it with
+        `asyncio.wrap_future`.
+        """
+        from concurrent.futures import Future
+
+        future: Future[list[Outcome]] = Future()
+
+        def told(call: Call) -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            if call.error is None:
+                future.set_result(call.wait())
+            else:
+                future.set_exception(call.error)
+
+        self._writer.send(self._call(commands, told))
+        return future
+
+    def _call(
+        self, commands: Sequence[Command | Request], told: Callable[[Call], None] | None = None
+    ) -> Call:
+        return Call([(self.caller, request_of(command)) for command in commands], told)
 
     def execute(self, commands: Sequence[Command | Request]) -> list[Outcome]:
         """One outcome each. Raises Unavailable if the turn did not come in time: nothing done."""
@@ -93,25 +117,26 @@ class Handle(Journal):
                 "this thread is inside a `within` block, which holds the turn: send the command "
                 "through the block's own object"
             )
-        future = self.send(commands)
+        call = self._writer.send(self._call(commands))
         try:
-            return future.result(self._wait_seconds)
+            return call.wait(self._wait_seconds)
         except TimeoutError:
-            if future.cancel():
+            if call.give_up():
                 raise Unavailable(
                     f"the turn to write did not come within {self._wait_seconds:g} s: another "
                     "process holds it, perhaps stopped; nothing was done, try again"
                 ) from None
-            return future.result()
+            return call.wait()
 
     def enqueue_many(
         self, queue: str, tasks: Iterable[NewTask | dict[str, Any]]
-    ) -> Iterator[Receipt]:
-        """Put any number of tasks on a queue, 250 a command, as the receipts are consumed.
+    ) -> list[Receipt]:
+        """Put any number of tasks on a queue, 250 a command; one receipt a command.
 
-        Raises at the first command that is refused; the receipts given before it stand. With
-        task keys the whole may be sent again.
+        Raises at the first command that is refused; those before it stand. With task keys the
+        whole may be sent again. A receipt names its 250 tasks in 50 KB: send millions in slices.
         """
+        receipts = []
         source = iter(tasks)
         while chunk := list(islice(source, fields.MAX_TASKS_PER_COMMAND * COMMANDS_AT_ONCE)):
             commands = [
@@ -121,7 +146,8 @@ class Handle(Journal):
             for outcome in self.execute(commands):
                 if outcome.receipt is None:
                     raise error_for(outcome)
-                yield outcome.receipt
+                receipts.append(outcome.receipt)
+        return receipts
 
     def within(self, connection: Any, *, seconds: float = 5.0) -> Transaction:
         """The verbs inside the application's own transaction on this very file.
@@ -129,7 +155,9 @@ class Handle(Journal):
         `with fp.within(connection) as tx:` takes the turn, begins, and commits or rolls back
         with the block, which may hold the turn for `seconds`.
         """
-        within = Within(self._store, self._writer.transactor, connection, seconds)
+        within = Within(
+            self._store, self._writer.transactor, connection, seconds, self._wait_seconds
+        )
         return Transaction(within, self.caller)
 
     # -- reading; scoped, on a snapshot of what is committed

@@ -84,8 +84,8 @@ def _tasks(changes: Changes, loaded: Loaded) -> Steps[None]:
         yield many("insert_task", [
             (
                 t.id, t.task_id, ids[t.scope, t.queue], t.key or "", *ready_place(t, now),
-                t.priority, t.due_at, t.max_attempts, t.created_at, bytearray(t.content),
-                t.created_entry, t.parent or 0,
+                t.priority, t.due_at, t.max_attempts, t.created_at, t.created_at,
+                bytearray(t.content), t.created_entry, t.created_entry, t.parent or 0,
             )
             for t in changes.inserted.values()
         ])  # fmt: skip

@@ -64,7 +64,7 @@ select task_id from fencepost_task where created_entry <= ? and entry > ? order 
 
 -- name: new_rows
 select id, task_id, queue_id, key, place, rank, priority, due_at, max_attempts, created_at,
-    content, created_entry, parent
+    created_at, content, created_entry, created_entry, parent
 from fencepost_task where created_entry > ? order by id;
 
 -- name: new_payloads

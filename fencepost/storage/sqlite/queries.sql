@@ -153,7 +153,7 @@ insert into fencepost_task (
     id, task_id, queue_id, key, place, rank, priority, due_at, max_attempts, created_at,
     changed_at, content, created_entry, entry, parent, state, attempt, round, revision, fence,
     epoch, policy_version, granted_at, lease_expires_at, erased)
-values (?1, ?2, ?3, nullif(?4, ''), ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?12, nullif(?13, 0),
+values (?, ?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0),
     'ready', 0, 1, 0, 0, 0, 0, 0, 0, 0);
 
 -- name: insert_payload

@@ -7,8 +7,6 @@ import shutil
 import sqlite3
 from collections import Counter
 from contextlib import closing
-from types import SimpleNamespace
-from uuid import UUID
 
 import pytest
 from helpers.lab import START
@@ -97,18 +95,9 @@ def places(data, rng):
 def drawn(monkeypatch):
     """Every random number of the store from one seed, and no sealing on the side, so that the
     file is the same each time."""
-    rng = random.Random(SEED)
+    monkeypatch.setattr("os.urandom", random.Random(SEED).randbytes)
     monkeypatch.setattr("fencepost.engine.writer.IDLE_SECONDS", 3_600)
-    for place in ("storage.sqlite.store", "handle.verbs"):
-        monkeypatch.setattr(
-            f"fencepost.{place}.uuid4", lambda: UUID(int=rng.getrandbits(128), version=4)
-        )
-    monkeypatch.setattr("fencepost.storage.sqlite.store.secrets", rng_bytes(rng))
     monkeypatch.setattr("fencepost.handle.verbs.SystemClock", lambda: FakeClock(START))
-
-
-def rng_bytes(rng):
-    return SimpleNamespace(token_bytes=rng.randbytes)
 
 
 def test_no_flipped_bit_is_silent(tmp_path, drawn):

@@ -276,10 +276,13 @@ class Batch:
         verb: str = "",
         queue: str = "",
         task: TaskRow | None = None,
-        result_sha256: bytes | None = None,
         note: str = "",
     ) -> Receipt:
-        """Append the command's entry. Its bytes are the receipt, now and at every replay."""
+        """Append the command's entry. Its bytes are the receipt, now and at every replay.
+
+        With another `verb` than the command's it is an entry of what the command did on its way,
+        which bears neither its key nor its result.
+        """
         command = request.command
         actor = actor_of(caller, command)
         store = self.loaded.store
@@ -288,7 +291,7 @@ class Batch:
         )
         salt = self.loaded.draw.salt()
         own = not verb
-        key = request.key if own else None
+        key, result_sha256 = (request.key, request.result_sha256) if own else (None, None)
         body = entry.body(
             heading, items, salt, request.sha256,
             queue=queue, key=key, result_sha256=result_sha256, note=note,
@@ -304,6 +307,24 @@ class Batch:
             stored.task = task.id
             self.loaded.digests[task.id, request.sha256] = stored
         return Receipt(stored.number, body, salt, request.sha256, result_sha256)
+
+    def conclude(
+        self,
+        caller: Caller,
+        request: Request,
+        task: TaskRow,
+        before: str,
+        others: Sequence[str] = (),
+        note: str = "",
+        changed: bool = True,
+    ) -> Verdict:
+        """The end of a command on one task: its row is stamped (where it has `changed`), and the
+        entry names it first and then the `others` that it brought about."""
+        if changed:
+            self.stamp(task)
+        items = (entry.item(task, before, task.queue), *others)
+        receipt = self.record(caller, request, items, queue=task.queue, task=task, note=note)
+        return accept(receipt, (task.task_id,))
 
     def closing_store(self) -> StoreState:
         """The store's row after the batch."""

@@ -138,11 +138,8 @@ def release(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
     batch.touch(task, command.fence)
     task.state = "ready"
     task.attempt -= 1
-    batch.stamp(task)
     batch.offer(task)
-    item = entry.item(task, "leased", task.queue)
-    receipt = batch.record(caller, request, (item,), queue=task.queue, task=task)
-    return accept(receipt, (task.task_id,))
+    return batch.conclude(caller, request, task, "leased")
 
 
 def sweep(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fencepost import canonical
 from fencepost.commands import Cancel, Request, Requeue, Resolve, Review, TaskCommand
-from fencepost.journal import entry
-from fencepost.machine.batch import Batch, Verdict, accept, refuse
+from fencepost.machine.batch import Batch, Verdict, refuse
 from fencepost.machine.claims import facts
-from fencepost.machine.results import accept_result
+from fencepost.machine.results import accept_once
 from fencepost.model import Caller, TaskRow
 from fencepost.rules import limits
 from fencepost.rules.fence import moved_on
@@ -31,7 +30,7 @@ def cancel(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
     batch.touch(task, command.fence)
     task.state = "cancelled"
     task.reason = command.encoded("reason")
-    return _record(batch, caller, request, task, before)
+    return batch.conclude(caller, request, task, before)
 
 
 def requeue(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
@@ -44,7 +43,7 @@ def requeue(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
     batch.touch(task, command.fence)
     _new_round(batch, task)
     task.reason = command.encoded("reason")
-    return _record(batch, caller, request, task, before)
+    return batch.conclude(caller, request, task, before)
 
 
 def _new_round(batch: Batch, task: TaskRow) -> None:
@@ -60,17 +59,15 @@ def resolve(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
     """blocked → done with evidence (which is a result), ready, or dead."""
     command = request.command
     assert isinstance(command, Resolve) and task is not None
-    evidence, digest = command.members.get("evidence"), request.result_sha256
+    evidence = command.members.get("evidence")
     codes = outside_issues(batch, command, task)
     if evidence is not None and limits.result_too_large(len(evidence), batch.settings(task)):
         codes.append("payload_too_large")
     if codes:
         return refuse(codes, command, **facts(task))
     batch.touch(task, command.fence)
-    obligations: list[str] = []
-    if evidence is not None and digest is not None:
-        if (task.id, task.round, digest) not in batch.loaded.results:
-            obligations = accept_result(batch, task, evidence, digest)
+    obligations = accept_once(batch, task, evidence, request.result_sha256)
+    if command.to == "done":
         task.state = "done"
     elif command.to == "retry":
         task.state = "ready"
@@ -79,24 +76,7 @@ def resolve(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
     else:
         task.state = "dead"
     task.reason = command.encoded("reason")
-    return _record(batch, caller, request, task, "blocked", obligations, digest)
-
-
-def _record(
-    batch: Batch,
-    caller: Caller,
-    request: Request,
-    task: TaskRow,
-    before: str,
-    obligations: list[str] | None = None,
-    digest: bytes | None = None,
-) -> Verdict:
-    batch.stamp(task)
-    items = [entry.item(task, before, task.queue), *(obligations or ())]
-    receipt = batch.record(
-        caller, request, items, queue=task.queue, task=task, result_sha256=digest
-    )
-    return accept(receipt, (task.task_id,))
+    return batch.conclude(caller, request, task, "blocked", obligations)
 
 
 def review(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
@@ -119,10 +99,7 @@ def review(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
     if command.requeue:
         batch.touch(task)
         _new_round(batch, task)
-        batch.stamp(task)
     note = canonical.dumps({"revision": command.revision, "verdict": command.verdict})
-    receipt = batch.record(
-        caller, request, (entry.item(task, before, task.queue),),
-        queue=task.queue, task=task, note=note.decode(),
-    )  # fmt: skip
-    return accept(receipt, (task.task_id,))
+    return batch.conclude(
+        caller, request, task, before, note=note.decode(), changed=command.requeue
+    )

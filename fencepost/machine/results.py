@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fencepost.commands import Complete, Fail, Request, Submit
 from fencepost.issues import ISSUES, LeaseLost, in_order
-from fencepost.journal import entry
 from fencepost.machine import tasks
-from fencepost.machine.batch import Batch, Kept, NewResult, Verdict, accept, refuse
+from fencepost.machine.batch import Batch, Kept, NewResult, Verdict, refuse
 from fencepost.machine.claims import settled
 from fencepost.model import Caller, TaskRow
 from fencepost.rules import limits, retry
@@ -28,12 +27,7 @@ def submit(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
         return _refused(batch, command, task, codes, result, digest, recorded)
     batch.touch(task, command.fence, command.expected_revision)
     obligations = accept_result(batch, task, result, digest)
-    batch.stamp(task)
-    items = [entry.item(task, "leased", task.queue), *obligations]
-    receipt = batch.record(
-        caller, request, items, queue=task.queue, task=task, result_sha256=digest
-    )
-    return accept(receipt, (task.task_id,))
+    return batch.conclude(caller, request, task, "leased", obligations)
 
 
 def complete(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
@@ -47,18 +41,10 @@ def complete(batch: Batch, caller: Caller, request: Request, task: TaskRow | Non
     if codes:
         return _refused(batch, command, task, codes, result, digest, None)
     batch.touch(task, command.fence, command.expected_revision)
-    obligations: list[str] = []
-    recorded = (task.id, task.round, digest) in batch.loaded.results if digest else False
-    if result is not None and digest is not None and not recorded:
-        obligations = accept_result(batch, task, result, digest)
+    obligations = accept_once(batch, task, result, digest)
     task.state = "done"
-    batch.stamp(task)
     followups = [tasks.add_followup(batch, task, new.queue, new) for new in command.followups]
-    items = [entry.item(task, "leased", task.queue), *followups, *obligations]
-    receipt = batch.record(
-        caller, request, items, queue=task.queue, task=task, result_sha256=digest
-    )
-    return accept(receipt, (task.task_id,))
+    return batch.conclude(caller, request, task, "leased", (*followups, *obligations))
 
 
 def fail(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
@@ -79,10 +65,7 @@ def fail(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -
         )
         batch.offer(task)
     task.reason = command.encoded("reason")
-    batch.stamp(task)
-    item = entry.item(task, "leased", task.queue)
-    receipt = batch.record(caller, request, (item,), queue=task.queue, task=task)
-    return accept(receipt, (task.task_id,))
+    return batch.conclude(caller, request, task, "leased")
 
 
 def accept_result(batch: Batch, task: TaskRow, result: bytes, digest: bytes) -> list[str]:
@@ -99,6 +82,15 @@ def accept_result(batch: Batch, task: TaskRow, result: bytes, digest: bytes) -> 
         NewResult(task.id, task.revision, task.round, digest, number, result if kept else None)
     )
     return tasks.add_obligations(batch, task, result, digest)
+
+
+def accept_once(
+    batch: Batch, task: TaskRow, result: bytes | None, digest: bytes | None
+) -> list[str]:
+    """The same for a result that ends the task, if it brings one that this round has not yet."""
+    if result is None or digest is None or (task.id, task.round, digest) in batch.loaded.results:
+        return []
+    return accept_result(batch, task, result, digest)
 
 
 def _result_issues(

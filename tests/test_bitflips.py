@@ -34,15 +34,18 @@ def content(path, *, bound_only):
     """Every value of every table of ours that is not a matter of where it lies on the disk."""
     rows = {}
     with closing(sqlite3.connect(path)) as connection:
+        connection.text_factory = bytes  # a flipped letter may be none at all
         names = connection.execute(
             "select name from sqlite_master where type = 'table' and name glob 'fencepost_*'"
         ).fetchall()
-        for (table,) in names:
+        for (name,) in names:
+            table = name.decode()
             left_out = UNBOUND.get(table) if bound_only else {"-"}
             if left_out is not None and not left_out:
                 continue
-            columns = [row[1] for row in connection.execute(f"pragma table_info({table})")]
-            kept = ", ".join(name for name in columns if name not in (left_out or ()))
+            info = connection.execute(f"pragma table_info({table})")
+            columns = [row[1].decode() for row in info]
+            kept = ", ".join(column for column in columns if column not in (left_out or ()))
             rows[table] = sorted(
                 connection.execute(f"select {kept} from {table}").fetchall(), key=repr
             )

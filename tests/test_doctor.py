@@ -11,7 +11,7 @@ from helpers.lab import START, raw
 from helpers.workload import every_verb, opened
 
 from fencepost.clock import FakeClock
-from fencepost.issues import Forbidden
+from fencepost.issues import Forbidden, Unavailable
 from fencepost.operate import doctor as looks
 from fencepost.operate.doctor import LEVELS, Finding, doctor, worst
 from fencepost.storage.sqlite.turn import TurnLock
@@ -190,6 +190,17 @@ def test_a_schema_that_somebody_has_changed_is_told(tmp_path, clock):
         (found,) = named(doctor(fp), "schema")
     assert found.level == "bad"
     assert found.message.endswith("fencepost_mine, fencepost_result_once")
+
+
+def test_a_schema_that_cannot_be_read_any_more_is_told_as_an_error(tmp_path, clock):
+    path = tmp_path / "damaged.db"
+    opened(path, clock).close()
+    data = path.read_bytes()
+    damaged = data.replace(b"erased bytes may still", b"erased bytes \xffay still", 1)
+    assert damaged != data
+    path.write_bytes(damaged)
+    with opened(path, clock) as fp, pytest.raises(Unavailable, match="decode"):
+        doctor(fp)
 
 
 def test_findings_are_json_and_of_four_levels(store):

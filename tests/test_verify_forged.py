@@ -179,6 +179,7 @@ FORMS = {
     "deep nesting": ("cancel", lambda entry: b"[" * 5_000 + b"]" * 5_000),
     "another version": ("cancel", put("v", to=2)),
     "an unknown verb": ("cancel", put("verb", to="abolish")),
+    "no verb where a result rests on it": ("complete", drop("verb")),
     "one more member": ("cancel", put("more", to=1)),
     "a missing member": ("cancel", drop("epoch")),
     "a note where none belongs": ("cancel", put("note", to={})),

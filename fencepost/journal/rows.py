@@ -170,6 +170,8 @@ class Rows:
 
     def _result(self, where: str, row: TaskRow, line: ResultLine) -> None:
         tell = self.findings.tell
+        if not _accepted_by(row, line):
+            tell("result_edited", where, f"entry {line.entry} has not accepted it")
         if row.erased:
             if line.sha256 is not None or line.body is not None:
                 tell("result_edited", where, "its task is erased and content is left")
@@ -183,8 +185,6 @@ class Rows:
         if kept != (line.body is not None):
             tell("result_edited", where, f"its bytes are {'gone' if kept else 'there'} against "
                  "the queue's result_storage")  # fmt: skip
-        if not _accepted_by(row, line):
-            tell("result_edited", where, f"entry {line.entry} has not accepted it")
 
     # -- the store's own row
 
@@ -221,10 +221,10 @@ def _accepted_by(row: TaskRow, line: ResultLine) -> bool:
         entry = json.loads(line.entry_body or b"")
         item = entry["tasks"][0]
         names = (item["task_id"], item["revision"])
-        told = entry["result"]
+        verb, told = entry["verb"], entry["result"]
     except (ValueError, LookupError, TypeError):
         return False
-    if names != (row.task_id, line.revision) or entry["verb"] not in RESULTS:
+    if names != (row.task_id, line.revision) or verb not in RESULTS:
         return False
     if line.entry_salt is None or line.sha256 is None:
         return True  # the opening may be gone with a follow-up that was erased

@@ -128,7 +128,7 @@ class Entries:
             if problem is not None:
                 self.findings.tell("opening", f"entry {row.number}", f"its opening: {problem}")
             self.ledger.take(row, entry)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             self.findings.tell("entry_form", f"entry {row.number}", str(error))
 
     def _purged(self, row: EntryRow) -> None:

@@ -158,6 +158,10 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
         "update fencepost_result set entry = 4 where task = 1",
         {"result_edited"}, None,
     ),
+    "an erased result of another entry": (
+        "update fencepost_result set entry = 7 where sha256 is null",
+        {"result_edited"}, None,
+    ),
     "a deleted result": (
         "delete from fencepost_result where task = 1",
         {"result_missing"}, None,

@@ -244,13 +244,16 @@ class SqliteStore:
 
     def about(self) -> dict[str, Any]:
         self._check_process()
-        with self._mutex:
-            ((product, version, created_at, _),) = self._read.execute(
-                STATEMENTS["store_about"]
-            ).fetchall()
-            ((journal_mode,),) = self._read.execute("pragma journal_mode").fetchall()
-            ((synchronous,),) = self._read.execute("pragma synchronous").fetchall()
-            changed = schema.changed(self._read)
+        try:
+            with self._mutex:
+                ((product, version, created_at, _),) = self._read.execute(
+                    STATEMENTS["store_about"]
+                ).fetchall()
+                ((journal_mode,),) = self._read.execute("pragma journal_mode").fetchall()
+                ((synchronous,),) = self._read.execute("pragma synchronous").fetchall()
+                changed = schema.changed(self._read)
+        except sqlite3.Error as error:
+            raise explained(error, str(self.path)) from error
         return {
             "product": product,
             "schema_version": version,

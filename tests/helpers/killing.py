@@ -11,7 +11,6 @@ import random
 import shutil
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -23,8 +22,8 @@ from helpers.lab import QUEUE
 from helpers.work import opened
 
 
-def forked(work: Callable[[], None], seconds: float | None = None) -> int:
-    """Run the work in a fork, killed after `seconds` if given. Its exit code, or -signal."""
+def forked(work: Callable[[], None]) -> int:
+    """Run the work in a fork. Its exit code, or -signal."""
     child = os.fork()
     if child == 0:
         try:
@@ -33,9 +32,6 @@ def forked(work: Callable[[], None], seconds: float | None = None) -> int:
         except BaseException:  # noqa: BLE001 - a fork must not return into its parent's work
             traceback.print_exc(file=sys.stderr)
             os._exit(1)
-    if seconds is not None:
-        time.sleep(seconds)
-        os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -85,19 +81,20 @@ def sweep(template: str, folder: str, now: int, body: str, key: str) -> int:
 
 
 def work_under_fire(path: str, now: int, seed: int, most: int) -> int:
-    """Rounds of a worker that claims and completes until nothing is left, killed after a random
-    time in each; every round begins past the leases of the one before. Returns the rounds."""
+    """Rounds of a worker that claims and completes until nothing is left, killed at a random step
+    in each; every round begins past the leases of the one before. Returns the rounds."""
     moments = random.Random(seed)
     for number in range(most):
         start = now + number * 100_000_000
 
-        def churn(start: int = start) -> None:
+        def churn(start: int = start, step: int = moments.randrange(20, 600)) -> None:
             fp = opened(path, start)
+            die_at(step)
             while leases := fp.claim(QUEUE, worker_id="w1", limit=3):
                 for lease in leases:
                     lease.complete(lease.payload)
 
-        code = forked(churn, moments.uniform(0.002, 0.05))
+        code = forked(churn)
         if code == 0:
             return number
         assert code == -signal.SIGKILL, f"round {number} ended with {code}"

@@ -235,7 +235,7 @@ def test_a_really_full_file_system_loses_nothing_and_recovers_without_a_restart(
     with tmpfs(folder, "4m"):
         told = result_of(start(fill_up, str(folder / "work.db")))
     assert set(told["errors"]) <= {"Unavailable", "OutcomeUnknown"} and told["errors"]
-    assert told["reads_while_full"] == told["acknowledged"] > 0
+    assert told["reads_while_full"] >= told["acknowledged"] > 0
     assert told["kept"] == told["results"] == told["receipts"]
     assert told["kept"] >= told["acknowledged"]
     assert told["after_room_was_made"] == "accepted" and told["clean"]

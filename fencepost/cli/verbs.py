@@ -46,8 +46,6 @@ def send_request(args: Namespace, out: Out, request: Request) -> int:
     """Send and tell; returns the exit code."""
     args.sent = request
     with open_store(args, kind="human" if args.verb == "review" else "operator") as fp:
-        if args.verb == "purge":
-            fp.seal()  # the bytes of an entry go only when its hash is in the tree
         (outcome,) = fp.execute([request])
         while outcome.facts.get("remaining"):  # erase: obligations go first, 180 at a time
             request = request_of(request.command)

@@ -101,6 +101,8 @@ class Writer:
     def _commit(self, batch: list[Call]) -> None:
         sent = [command for call in batch for command in call.sent]
         clock = self.transactor.clock
+        if any(request.command.verb == "purge" for _, request in sent):
+            self._seal_for_purge()
         began = clock.steady()
         with self.store.transaction() as transaction:
             done = self.transactor.settle(self.store, transaction, sent)
@@ -114,6 +116,15 @@ class Writer:
         finally:
             if done.erased:
                 _answer(batch, done)
+
+    def _seal_for_purge(self) -> None:
+        """The bytes of an entry may go only when its leaf hash is in the tree."""
+        while not self.store.read_only and self._unsealed_after_a_slice():
+            pass
+
+    def _unsealed_after_a_slice(self) -> int:
+        self._unsealed = self.store.seal(self.transactor.clock.wall(), SEAL_AT_ONCE)
+        return self._unsealed
 
     def _gather(self, first: Call) -> list[Call]:
         batch = [first]
@@ -138,8 +149,7 @@ class Writer:
         """A slice of the journal into the tree, in a turn of its own."""
         try:
             with self.store.turn():
-                left = self.store.seal(self.transactor.clock.wall(), SEAL_AT_ONCE)
-            self._unsealed = left
+                self._unsealed_after_a_slice()
         except FencepostError:
             self._unsealed = 0  # the next command meets the same error and tells it
 

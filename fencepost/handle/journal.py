@@ -86,15 +86,6 @@ class Journal(Verbs):
                 self._store.tidy(erased=False)
         return self._store.read(_last_checkpoint())
 
-    def purge(self, queue: str | None = None, *, limit: int = 100) -> Receipt:
-        """Remove ended tasks whose retention is over.
-
-        Seals first: the bytes of an entry are dropped only when its leaf hash is in the tree.
-        """
-        if not self._store.read_only and self.caller.kind == "operator":
-            self._sealed()
-        return super().purge(queue, limit=limit)
-
     # -- proofs
 
     def prove(self, entry: int | Receipt) -> Proof:

@@ -163,3 +163,10 @@ def test_exit_codes_in_the_readme_are_those_of_the_table() -> None:
     told = {int(number) for number in re.findall(r"\b(\d) [a-z]", text("README.md").split(
         "Exit codes:")[1].split("\n\n")[0])}  # fmt: skip
     assert told == {issue.exit for issue in ISSUES.values() if issue.exit < 10} | {0}
+
+
+def test_the_settings_of_a_process_are_read_from_their_flag_and_their_variable() -> None:
+    shown = run([sys.executable, "-m", "fencepost", "--help"], ROOT).stdout
+    for _, flag, variable, _, _ in rows("docs/settings.md", "## Of a process"):
+        for name in re.findall(r"`(--[a-z-]+|FENCEPOST_[A-Z_]+)`", flag + variable):
+            assert name in shown, name

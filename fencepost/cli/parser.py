@@ -74,7 +74,8 @@ def global_flags() -> argparse.ArgumentParser:
     group.add_argument("--json", action="store_true", help="one JSON object a line on stdout")
     group.add_argument(
         "--allow-filesystem", metavar="TYPE",
-        help="use a store on this network file system although SQLite is not safe there",
+        help="use a store on this network file system although SQLite is not safe there "
+        "(FENCEPOST_ALLOW_FILESYSTEM)",
     )  # fmt: skip
     return parser
 
@@ -166,7 +167,8 @@ def parse(
         if name not in args:
             value = environ.get(f"FENCEPOST_{name.upper()}") or default
             setattr(args, name, value)
-    for name, absent in (("json", False), ("allow_filesystem", None)):
+    allowed = environ.get("FENCEPOST_ALLOW_FILESYSTEM") or None
+    for name, absent in (("json", False), ("allow_filesystem", allowed)):
         if name not in args:
             setattr(args, name, absent)
     return args

@@ -56,7 +56,7 @@ _shtab_fencepost_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--version[print the version]"
 )
 
@@ -69,7 +69,7 @@ _shtab_fencepost_backup_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--force[overwrite TARGET]"
   ":TARGET:_files"
 )
@@ -90,7 +90,7 @@ _shtab_fencepost_cancel_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--fence[refused if it has moved on]:F:"
   "--reason[TEXT]:TEXT:"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
@@ -107,7 +107,7 @@ _shtab_fencepost_claim_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--worker[who will hold the lease]:W:"
   "--task[this task and no other]:TASK:"
   "--limit[1 to 100]:N:"
@@ -126,7 +126,7 @@ _shtab_fencepost_clock_reset_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
 )
@@ -140,7 +140,7 @@ _shtab_fencepost_complete_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--worker[who holds the lease]:W:"
   "--fence[from the claim]:F:"
   "--epoch[checked if given]:N:"
@@ -163,7 +163,7 @@ _shtab_fencepost_completion_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   ":shell:(bash zsh fish)"
 )
 
@@ -183,7 +183,7 @@ _shtab_fencepost_doctor_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -195,7 +195,7 @@ _shtab_fencepost_enqueue_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--text[take PAYLOAD as plain text]"
   "--task-key[names the task once on its queue]:K:"
   "--priority[higher is claimed first]:N:"
@@ -218,7 +218,7 @@ _shtab_fencepost_erase_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--fence[refused if it has moved on]:F:"
   "--reason[TEXT]:TEXT:"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
@@ -235,7 +235,7 @@ _shtab_fencepost_fail_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--worker[who holds the lease]:W:"
   "--fence[from the claim]:F:"
   "--epoch[checked if given]:N:"
@@ -257,7 +257,7 @@ _shtab_fencepost_init_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--into[beside an application\'s own tables]:APP.db:_files"
   "--force[begin anew where a store is]"
 )
@@ -271,7 +271,7 @@ _shtab_fencepost_journal_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--after[from entry N \+ 1]:N:"
   "--limit[default\: all of them]:N:"
   "--task[the entries of one task]:TASK:"
@@ -286,7 +286,7 @@ _shtab_fencepost_list_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--queue[Q]:Q:"
   "--state[ready\|leased\|done\|dead\|blocked\|cancelled]:ready|leased|done|dead|blocked|cancelled:(ready leased done dead blocked cancelled)"
   "--limit[default\: all of them]:N:"
@@ -301,7 +301,7 @@ _shtab_fencepost_migrate_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -313,7 +313,7 @@ _shtab_fencepost_purge_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--limit[1 to 200]:N:"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
@@ -329,7 +329,7 @@ _shtab_fencepost_queue_set_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
   ":QUEUE:"
@@ -345,7 +345,7 @@ _shtab_fencepost_queues_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -357,7 +357,7 @@ _shtab_fencepost_receipt_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--prove[with its proof of inclusion]"
   ":or the SHA-256 of a command without key:"
 )
@@ -371,7 +371,7 @@ _shtab_fencepost_refused_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   ":TASK\|QUEUE\/KEY:"
 )
 
@@ -384,7 +384,7 @@ _shtab_fencepost_release_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--worker[who holds the lease]:W:"
   "--fence[from the claim]:F:"
   "--epoch[checked if given]:N:"
@@ -403,7 +403,7 @@ _shtab_fencepost_renew_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--worker[who holds the lease]:W:"
   "--fence[from the claim]:F:"
   "--epoch[checked if given]:N:"
@@ -423,7 +423,7 @@ _shtab_fencepost_requeue_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--fence[refused if it has moved on]:F:"
   "--reason[TEXT]:TEXT:"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
@@ -440,7 +440,7 @@ _shtab_fencepost_resolve_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--fence[refused if it has moved on]:F:"
   "--reason[TEXT]:TEXT:"
   "--to[done\|retry\|give_up]:done|retry|give_up:(done retry give_up)"
@@ -460,7 +460,7 @@ _shtab_fencepost_results_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   ":TASK\|QUEUE\/KEY:"
 )
 
@@ -473,7 +473,7 @@ _shtab_fencepost_review_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--requeue[after rejected\: a new round]"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
@@ -491,7 +491,7 @@ _shtab_fencepost_scope_revoke_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--lift[lift the revocation]"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
@@ -506,7 +506,7 @@ _shtab_fencepost_scope_set_policy_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--retain-seconds[S]:S:"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
@@ -522,7 +522,7 @@ _shtab_fencepost_seal_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -534,7 +534,7 @@ _shtab_fencepost_show_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   ":TASK\|QUEUE\/KEY:"
 )
 
@@ -547,7 +547,7 @@ _shtab_fencepost_stats_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -559,7 +559,7 @@ _shtab_fencepost_submit_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--worker[who holds the lease]:W:"
   "--fence[from the claim]:F:"
   "--epoch[checked if given]:N:"
@@ -581,7 +581,7 @@ _shtab_fencepost_sweep_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--limit[1 to 200]:N:"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
@@ -597,7 +597,7 @@ _shtab_fencepost_uninstall_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--force[yes, drop every task and receipt]"
 )
 
@@ -610,7 +610,7 @@ _shtab_fencepost_verify_options=(
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
-  "--allow-filesystem[use a store on this network file system although SQLite is not safe there]:TYPE:"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--since[a checkpoint kept elsewhere\: prove that it still holds]:FILE:_files"
 )
 

@@ -96,10 +96,8 @@ def places(data, rng):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Every random number of the store from one seed, and no sealing on the side, so that the
-    file is the same each time."""
+    """Every random number of the store from one seed, so that the file is the same each time."""
     monkeypatch.setattr("os.urandom", random.Random(SEED).randbytes)
-    monkeypatch.setattr("fencepost.engine.writer.IDLE_SECONDS", 3_600)
     monkeypatch.setattr("fencepost.handle.verbs.SystemClock", lambda: FakeClock(START))
 
 

@@ -23,8 +23,7 @@ def clock():
 
 
 @pytest.fixture
-def store(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr("fencepost.engine.writer.IDLE_SECONDS", 3_600)  # the writer seals when idle
+def store(tmp_path, clock):
     with opened(tmp_path / "work.db", clock) as fp:
         yield fp
 

@@ -59,8 +59,7 @@ def test_a_receipt_is_proven_by_itself(fp):
     assert proof.verify()
 
 
-def test_prove_seals_first_where_the_entry_is_not_sealed_yet(monkeypatch):
-    monkeypatch.setattr("fencepost.engine.writer.IDLE_SECONDS", 3_600)
+def test_prove_seals_first_where_the_entry_is_not_sealed_yet():
     with opened(":memory:") as fp:
         receipt = fp.enqueue("q", 1)
         assert list(fp.checkpoints()) == []

@@ -76,8 +76,7 @@ def test_a_whole_store_is_clean_and_its_parts_are_counted(history):
     assert found.purged == 1  # what brought about a task that lives is kept for it
 
 
-def test_entries_that_are_not_sealed_are_counted_and_their_rows_checked(monkeypatch):
-    monkeypatch.setattr("fencepost.engine.writer.IDLE_SECONDS", 3_600)  # the writer seals when idle
+def test_entries_that_are_not_sealed_are_counted_and_their_rows_checked():
     with opened(":memory:") as fp:
         for number in range(3):
             fp.enqueue("q", number)

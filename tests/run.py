@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 OLDEST = (3, 11)
@@ -22,9 +23,9 @@ REQUIREMENTS = ROOT / "tests" / "requirements.txt"
 STAMP = "fencepost-test.stamp"  # its presence also marks the folder as ours to remove
 
 
-def venv_folder() -> Path:
+def venv_folder(variable: str = "FENCEPOST_TEST_VENV", name: str = ".venv-test") -> Path:
     """Where the environment lies; relative names are taken from the caller's folder."""
-    return Path(os.environ.get("FENCEPOST_TEST_VENV") or ROOT / ".venv-test").absolute()
+    return Path(os.environ.get(variable) or ROOT / name).absolute()
 
 
 def venv_python(folder: Path) -> Path:
@@ -32,9 +33,9 @@ def venv_python(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def fingerprint() -> str:
+def fingerprint(extra: Sequence[str] = ()) -> str:
     """Digest of all that decides what the environment holds: another value, another environment."""
-    parts = [sys.version, os.path.realpath(sys.executable), str(ROOT)]
+    parts = [sys.version, os.path.realpath(sys.executable), str(ROOT), *extra]
     digest = hashlib.sha256("\n".join(parts).encode())
     for path in (REQUIREMENTS, ROOT / "pyproject.toml"):
         digest.update(path.read_bytes())
@@ -82,9 +83,9 @@ def remove_old(folder: Path) -> str | None:
     return None
 
 
-def prepare(folder: Path) -> int:
-    """Make or reuse the environment; 0 when it is ready."""
-    stamp, wanted = folder / STAMP, fingerprint()
+def prepare(folder: Path, extra: Sequence[str] = ()) -> int:
+    """Make or reuse the environment, with `extra` packages in it; 0 when it is ready."""
+    stamp, wanted = folder / STAMP, fingerprint(extra)
     if venv_python(folder).exists() and stamp.exists() and stamp.read_text() == wanted:
         say(f"reuse the environment in {folder}")
         return 0
@@ -97,8 +98,8 @@ def prepare(folder: Path) -> int:
         return code
     pip = [venv_python(folder), "-m", "pip", "-qq", "install"]  # quiet but for errors
     # Wheels only: the test machine needs no compiler.
-    tools = [*pip, "--only-binary", ":all:", "-r", REQUIREMENTS]
-    if code := run("install tests/requirements.txt", *tools):
+    tools = [*pip, "--only-binary", ":all:", "-r", REQUIREMENTS, *extra]
+    if code := run(" ".join(["install tests/requirements.txt", *extra]), *tools):
         return code
     # Without isolation the build uses the hatchling just installed and downloads nothing.
     checkout = [*pip, "--no-deps", "--no-build-isolation", "-e", ROOT]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,20 @@ def check(connection: sqlite3.Connection, path: Path | str) -> None:
         )
 
 
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of the block or nothing. What went wrong is raised as it is, though SQLite has ended the
+    transaction by itself (a full disk), or Ctrl-C came just after the commit."""
+    connection.execute("begin immediate")
+    try:
+        yield
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+
+
 def install(connection: sqlite3.Connection, now: int) -> None:
     """All migrations and the store's own row, in one transaction. The caller holds the turn."""
     from uuid import uuid4  # only where a store begins: its modules would slow down every start
@@ -64,16 +78,11 @@ def install(connection: sqlite3.Connection, now: int) -> None:
     values = {
         "version": LATEST, "writer_id": str(uuid4()), "now": now, "secret": os.urandom(32)
     }  # fmt: skip
-    connection.execute("begin immediate")
-    try:
+    with _transaction(connection):
         if not is_store(connection):
             for migration in MIGRATIONS:
                 _apply(connection, migration, now)
             connection.execute(SQL["begin_store"], values)
-        connection.execute("commit")
-    except BaseException:
-        connection.execute("rollback")
-        raise
 
 
 def migrate(
@@ -84,14 +93,9 @@ def migrate(
     for migration in steps:
         if migration.version <= version_of(connection):
             continue
-        connection.execute("begin immediate")
-        try:
+        with _transaction(connection):
             _apply(connection, migration, now)
             connection.execute(SQL["set_version"], {"version": migration.version})
-            connection.execute("commit")
-        except BaseException:
-            connection.execute("rollback")
-            raise
         applied.append(migration.name)
     return applied
 
@@ -106,14 +110,9 @@ def _apply(connection: sqlite3.Connection, migration: Migration, now: int) -> No
 def uninstall(connection: sqlite3.Connection) -> list[str]:
     """Drop our tables and nothing else. Returns their names."""
     names = [name for (name,) in connection.execute(SQL["our_tables"]).fetchall()]
-    connection.execute("begin immediate")
-    try:
+    with _transaction(connection):
         for statement in split(UNINSTALL):
             connection.execute(statement)
-        connection.execute("commit")
-    except BaseException:
-        connection.execute("rollback")
-        raise
     return names
 
 

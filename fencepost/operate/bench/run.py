@@ -25,6 +25,7 @@ from fencepost.operate.bench.options import Options
 from fencepost.operate.bench.processes import latency, memory, processes
 from fencepost.operate.bench.slow import slow
 from fencepost.operate.bench.start import start
+from fencepost.operate.ending import ended_tidily
 
 MEASURES: Mapping[str, Callable[[Lab], Measuring]] = {
     "drain": drain, "callers": callers, "slow": slow, "growth": growth, "processes": processes,
@@ -36,6 +37,14 @@ def main(argv: Sequence[str]) -> int:
     """Measure and report. 0; 1 if a check failed, or with --check if a target was missed."""
     chosen = options.read(argv, peers.known())
     terminal.use_utf8(sys.stdout, sys.stderr)
+    return ended_tidily("bench", lambda: _run(chosen), _fault)
+
+
+def _fault(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _run(chosen: Options) -> int:
     with _folder(chosen.folder) as folder:
         found = Found(machine.about(folder))
         lab = Lab(folder, chosen.sizes, _peers(chosen, found), chosen.slow_ms)

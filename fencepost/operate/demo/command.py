@@ -7,14 +7,12 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from random import SystemRandom
 from tempfile import TemporaryDirectory
-from types import FrameType
 
 from fencepost.handle import Handle, open_handle
 from fencepost.issues import FencepostError
@@ -27,14 +25,11 @@ from fencepost.operate.demo.report import as_json, show_check, show_table
 from fencepost.operate.demo.tally import read
 from fencepost.operate.demo.view import JsonView, PlainView, View, counted, write
 from fencepost.operate.demo.worker import DESTINATION, QUEUE, SCOPE
+from fencepost.operate.ending import ended_tidily
 
 MIN_WORKERS, MAX_WORKERS = 2, 32  # one worker alone has nobody to take over from it
 SEEDS = 10**6
-EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
-
-
-class Ended(BaseException):
-    """A signal asks for the end; the argument is its number."""
+EXIT_FAILED, EXIT_USAGE = 1, 2
 
 
 class Unusable(Exception):
@@ -48,21 +43,14 @@ def main(argv: Sequence[str], view: View | None = None) -> int:
         options = parser().parse_args(argv)
         if options.json:
             view = JsonView()
-        with ended_by_signals():
-            return run(options, view)
+        left = f"the store stays in {options.keep}" if options.keep else ""
+        return ended_tidily("demo", lambda: run(options, view), view.fault, left)
     except Unusable as error:
         view.fault(f"fencepost demo: {error}")
         return EXIT_USAGE
     except (DemoFailed, FencepostError) as error:
         view.fault(f"fencepost demo: the run did not come to its end: {error}")
         return EXIT_FAILED
-    except KeyboardInterrupt:
-        view.fault("fencepost demo: interrupted; its files are removed")
-        return EXIT_INTERRUPTED
-    except Ended as end:
-        number = signal.Signals(end.args[0])
-        view.fault(f"fencepost demo: ended by {number.name}; its files are removed")
-        return 128 + number
     except SystemExit as end:  # argparse has said why
         return end.code if isinstance(end.code, int) else EXIT_USAGE
 
@@ -85,24 +73,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--keep", metavar="FILE", type=Path, help="keep the store in a new file")
     made.add_argument("--json", action="store_true", help="the whole as one JSON object")
     return made
-
-
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the demo as Ctrl-C does: children killed, files removed."""
-    numbers = [signal.SIGTERM, signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
-    if threading.current_thread() is not threading.main_thread():
-        numbers = []
-    before = {number: signal.signal(number, _end) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    raise Ended(number)
 
 
 def run(options: argparse.Namespace, view: View) -> int:

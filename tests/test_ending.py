@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 
 import pytest
 from helpers.shell import command, environment
@@ -60,6 +61,7 @@ def test_a_bench_that_is_ended_leaves_neither_files_nor_processes(tmp_path, numb
         assert process.stderr.readline() == "processes, repetition 1 of 3\n"
         while not list(tmp_path.glob("*/*/*.db-wal")):
             assert process.poll() is None, process.stderr.read()
+            time.sleep(0.005)
         process.send_signal(number)
         # both pipes end with the last process that has them
         out, err = process.communicate(timeout=WAIT_SECONDS)

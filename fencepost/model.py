@@ -150,6 +150,13 @@ class Receipt(NamedTuple):
         return tuple(item["task_id"] for item in self.entry.get("tasks", ()))
 
     @property
+    def about(self) -> tuple[str, ...]:
+        """The tasks that the command is about, without those that its result brought about."""
+        return tuple(
+            item["task_id"] for item in self.entry.get("tasks", ()) if "role" not in item
+        )
+
+    @property
     def task_id(self) -> str:
         """The first task that the command is about; empty if it touched none."""
         ids = self.task_ids

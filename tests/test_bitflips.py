@@ -24,6 +24,7 @@ UNBOUND: dict[str, set[str]] = {
     "fencepost_task": {"reason", "lease_expires_at"},
     "fencepost_refused": set(),
     "fencepost_tombstone": set(),
+    "fencepost_naming": set(),
     "fencepost_migration": set(),
     "fencepost_checkpoint": {"sealed_at"},
     "fencepost_store": {"secret", "created_at", "scrub"},

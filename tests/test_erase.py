@@ -260,3 +260,33 @@ def test_what_lies_in_the_files_is_sound_after_cleaning(lab):
     with raw(lab.path) as connection:
         assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
     assert b"SQLite format 3" in files_of(lab.path)
+
+
+def test_an_erase_closes_the_openings_of_commands_that_named_the_task_by_its_key(lab):
+    task = c.NewTask("secret of few bits", key="k")
+    first = lab.fp.enqueue("next", task.payload, key=task.key)
+    again = c.Request.of(c.Enqueue("next", (task, c.NewTask("other"))), "again")
+    assert ask(lab.fp, again).accepted
+    lab.fp.enqueue(QUEUE, 1)
+    (lease,) = lab.fp.claim(QUEUE, worker_id="w")
+    follow = {"queue": "next", "payload": task.payload, "key": task.key}
+    done = lease.complete("done", followups=[follow], key="done")
+    lab.fp.enqueue("next", "other still here", key="unrelated", idempotency_key="unrelated")
+    lab.fp.erase(first.task_id)
+    for entry in lab.fp.entries():
+        names_it = entry.body is not None and first.task_id.encode() in entry.body
+        assert (entry.receipt is None) == names_it, entry.number
+    assert ask(lab.fp, again).issues == ("receipt_erased",)
+    with pytest.raises(ReceiptErased):
+        lease.complete("done", followups=[follow], key="done")
+    assert lab.fp.receipt("unrelated")
+    assert lab.fp.prove(done.number).number == done.number
+    assert lab.fp.verify().clean
+
+
+def test_a_batch_that_erases_a_task_forgets_whoever_named_it_by_its_key(lab):
+    first = lab.fp.enqueue("next", 1, key="k")
+    again = c.Request.of(c.Enqueue("next", (c.NewTask(1, key="k"),)), "again")
+    assert ask(lab.fp, again).accepted
+    told = lab.fp.execute([c.Erase(first.task_id), again])
+    assert told[1].issues == ("receipt_erased",)

@@ -13,6 +13,7 @@ from helpers.batches import Deck, world
 from helpers.stand import QUEUE, Stand, binding
 
 from fencepost import commands as c
+from fencepost.clock import to_rfc3339
 
 SEEDS = range(120)
 
@@ -97,8 +98,9 @@ def test_a_clock_reset_ends_a_lease_that_was_claimed_in_its_batch():
 
 def test_what_a_clock_reset_made_due_later_stands_in_no_claims_way():
     with Stand() as stand:
-        for number in range(3):
-            stand.fp.execute([c.Enqueue(QUEUE, tuple({"payload": number} for _ in range(60)))])
+        timed = {"payload": 1, "due_at": to_rfc3339(stand.clock.wall() - 1)}
+        for _ in range(3):
+            stand.fp.execute([c.Enqueue(QUEUE, (timed,) * 60)])
         stand.clock.jump_wall(-3600)
         stand.fp.clock_reset()
         task_id = stand.task("new")

@@ -74,6 +74,7 @@ def test_every_rule_is_taken_away_once():
 
 ERASED = "an_erase_leaves_no_content_of_the_task_or_of_what_it_owes"
 NEIGHBOUR = "an_erase_touches_no_other_task"
+NAMED = "an_erase_takes_the_receipts_that_name_its_task_again_and_no_others"
 PURGED = "a_purge_takes_what_is_over_and_ended_and_nothing_else"
 # statement: the laws and guard cases that find a fault in it, beside those of its own lookup
 SEEN_BY = {
@@ -102,8 +103,9 @@ SEEN_BY = {
     "delete_refused": [NEIGHBOUR],
     "forget_results": [ERASED, NEIGHBOUR],
     "forget_key": [ERASED, NEIGHBOUR],
-    "close_openings": [ERASED, NEIGHBOUR],
-    "keys_of_task": ["an_erased_command_is_never_carried_out_again", NEIGHBOUR],
+    "close_openings": [ERASED, NEIGHBOUR, NAMED],
+    "keys_of_task": ["an_erased_command_is_never_carried_out_again", NEIGHBOUR, NAMED],
+    "delete_naming": [NAMED],
     **{name: [] for name in lookups.LOOKUPS},
 }  # fmt: skip
 EVERY_QUEUE = "queue_id in (select id from fencepost_queue)"

@@ -13,7 +13,7 @@ from fencepost import commands as c
 from fencepost.storage import sqltext
 from fencepost.storage.sqlite.driver import STATEMENTS
 
-HOT = sqltext.statements("fencepost.storage.sqlite", "queries.sql")
+HOT = sqltext.statements("fencepost.storage.sqlite", "queries.sql", "forget.sql")
 ROW, PLACE = "INTEGER PRIMARY KEY (rowid=?)", "fencepost_task_place"
 # statement: what its plan must name, each of these
 INTENDED = {
@@ -44,8 +44,9 @@ INTENDED = {
     "bound_refused": ["fencepost_refused_queue (queue_id=? AND id<?)"],
     "end_leases": [f"{PLACE} (queue_id=? AND place=?"],
     "wait_again": [f"{PLACE} (queue_id=? AND place=?"],
-    "keys_of_task": ["fencepost_entry_task (task=?)", ROW],
-    "close_openings": ["fencepost_entry_task (task=?)", ROW],
+    "keys_of_task": ["fencepost_entry_task (task=?)", ROW, "fencepost_naming USING PRIMARY KEY"],
+    "close_openings": ["fencepost_entry_task (task=?)", ROW, "fencepost_naming USING PRIMARY KEY"],
+    "delete_naming": ["PRIMARY KEY (task=?)"],
     "drop_bodies": ["fencepost_entry_task (task=?)", "PRIMARY KEY (level=?)"],
     "delete_payload": [ROW],
     "delete_refused": ["sqlite_autoindex_fencepost_refused_1 (task=?)"],

@@ -70,6 +70,9 @@ class Transactor:
         changed = not changes.is_empty() and not transaction.read_only
         if changed:
             transaction.save(changes, loaded)
+        if changes.end_leases and changes.store is not None:
+            # the clock was set back: which leases live is judged by the time that holds now
+            loaded = replace(loaded, now=changes.store.mark, store=changes.store)
         outcomes = answers(transaction, verdicts, loaded)
         return Done(outcomes, len(changes.entries), changes.erases()), changed
 

@@ -43,8 +43,7 @@ class Within:
         self._pid = os.getpid()
 
     def __enter__(self) -> Self:
-        if self._store.in_turn():
-            raise InvalidRequest("within: this thread is in such a block already; end it first")
+        self._store.not_inside()
         transaction = self._store.borrow(self._connection)
         with ExitStack() as stack:
             stack.enter_context(self._store.turn(self._wait_seconds))

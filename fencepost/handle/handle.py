@@ -70,6 +70,7 @@ class Handle(Journal):
 
     def close(self) -> None:
         """Finish what was sent and give the store back. A second call does nothing."""
+        self._store.not_inside()
         self._writer.close()
         self._store.close()
 
@@ -112,11 +113,7 @@ class Handle(Journal):
         """One outcome each. Raises Unavailable if the turn did not come in time: nothing done."""
         if not commands:
             return []
-        if self._store.in_turn():
-            raise InvalidRequest(
-                "this thread is inside a `within` block, which holds the turn: send the command "
-                "through the block's own object"
-            )
+        self._store.not_inside()
         call = self._writer.send(self._call(commands))
         try:
             return call.wait(self._wait_seconds)

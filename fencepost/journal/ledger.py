@@ -142,6 +142,7 @@ class Moves:
         self.stepped = False
         self.owed: list[str] = []
         self.fresh: list[int] = []
+        self.known: list[int] = []
         self.named = 0
 
     def tell(self, code: str, message: str) -> None:
@@ -199,6 +200,7 @@ class Moves:
             self._doubt(task, seen, "transition", f"it was {seen.state_name}, not {before}")
             seen.state = _NUMBER[before]
         if self._only_named(item):
+            self.known.append(task)
             if state != before:
                 self.tell("transition", f"task {item['task_id']}: naming it does not change it")
             self._same(task, item, seen)
@@ -282,7 +284,7 @@ class Moves:
             self._bind(self.row.task)
         if self.row.closed and self.verb != "erase":  # an erase closes its own
             named = [self.named] if targeted and self.named else []
-            self.ledger.close(self.number, [*self.fresh, *named])
+            self.ledger.close(self.number, [*self.fresh, *self.known, *named])
 
     def _bind(self, row: int) -> None:
         raw = self.ledger.tasks.get(self.named)

@@ -9,8 +9,9 @@ What nothing inside a file can show. Whoever can write the file and knows this p
 another history that is whole in itself: entries, tree, checkpoints and rows anew, or the last
 ones cut off with their rows. Only a checkpoint that was kept elsewhere (`since`) shows that. Not
 bound by any entry, and so not checked: the end of a lease (renew leaves no entry), the reason of
-a failure, results that were refused and kept aside, the keys of what was erased (tombstones), the
-time of a seal, the store's secret and the time of its creation. Entries that are not sealed yet
+a failure, results that were refused and kept aside, the keys of what was erased (tombstones), which
+entries named a task again by its key, the time of a seal, the store's secret and the time of its
+creation. Entries that are not sealed yet
 are bound by what follows from them alone. A purge that left no trace of why an entry's bytes are
 gone cannot be told from a right one, but the leaf hash still says what the bytes were.
 """

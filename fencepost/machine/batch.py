@@ -129,7 +129,10 @@ class Kept:
 
 @dataclass(slots=True)
 class Changes:
-    """All that a batch writes. Rows written twice stand here once, in their last form."""
+    """All that a batch writes. Rows written twice stand here once, in their last form.
+
+    `named` are (task, entry) of entries that name a task without changing it.
+    """
 
     scopes: dict[str, Scope] = field(default_factory=dict)
     queues: dict[tuple[str, str], QueueRow] = field(default_factory=dict)
@@ -139,6 +142,7 @@ class Changes:
     results: list[NewResult] = field(default_factory=list)
     reviews: list[tuple[str, int, int]] = field(default_factory=list)
     entries: list[Stored] = field(default_factory=list)
+    named: list[tuple[int, int]] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     erased: list[TaskRow] = field(default_factory=list)
     purged: list[TaskRow] = field(default_factory=list)
@@ -334,6 +338,9 @@ class Batch:
         )  # fmt: skip
 
 
+ENDS_THE_LIST = 3
+
+
 def lookup_of(scope: str, actor: str, key: str) -> str:
     """How a caller's key is found again. None of the three can hold a space."""
     return f"{scope} {actor} {key}"
@@ -345,9 +352,12 @@ def accept(receipt: Receipt | None, tasks: Sequence[str] = (), **facts: Any) -> 
 
 
 def refuse(codes: Sequence[str], command: Command, message: str = "", **facts: Any) -> Verdict:
-    """The command was refused and changed nothing. The first code in order leads."""
+    """The command was refused and changed nothing. The first code in order leads; one of rules
+    1 to 3 ends the list."""
     issues = in_order(codes)
     issue = ISSUES[issues[0]]
+    if issue.rule <= ENDS_THE_LIST:
+        issues = issues[:1]
     text = message or f"{command.verb}: {issue.meaning}; {issue.advice}"
     return Verdict(
         Outcome(status_of(issues[0]), issues, text, facts=facts)  # type: ignore[arg-type]

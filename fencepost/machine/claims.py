@@ -66,7 +66,9 @@ class Candidates:
             pools = [pool for pool in self.pools if pool]
             if not pools:
                 break
-            row = self.batch.loaded.tasks[heappop(min(pools))[2]]
+            row = self.batch.loaded.tasks.get(heappop(min(pools))[2])
+            if row is None:  # purged by an earlier command of the batch
+                continue
             if row.id not in seen and self._free(row):
                 taken.append(row)
             seen.add(row.id)
@@ -75,7 +77,7 @@ class Candidates:
     def _free(self, row: TaskRow) -> bool:
         """The superset that SQL selected is judged here, by rows as they are by now."""
         if row.state == "ready":
-            return row.due_at <= self.batch.now
+            return retry.due(row, self.batch.now)
         overdue = lapsed(row, self.batch.moment(row.scope))
         return overdue and retry.claimable_after_lapse(row, self.batch.settings(row))
 
@@ -121,7 +123,7 @@ def renew(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
     if not codes and limits.hold_used_up(task, settings):
         codes.append("lease_too_long")
     if codes:
-        return refuse(codes, command, **facts(task))
+        return refuse(codes, command, **settled(task, command))
     batch.touch(task, command.fence)
     end = limits.lease_end(batch.now, task.granted_at, command.lease_seconds, settings)
     task.lease_expires_at = max(task.lease_expires_at, end)

@@ -125,7 +125,7 @@ def replay(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
     claimed: tuple[tuple[str, int], ...] = ()
     if command.verb == "claim":
         claimed = tuple((item["task_id"], item["fence"]) for item in receipt.entry["tasks"])
-    outcome = Outcome("accepted", receipt=receipt, task_ids=receipt.task_ids, replayed=True)
+    outcome = Outcome("accepted", receipt=receipt, task_ids=receipt.about, replayed=True)
     return Verdict(outcome, claimed)
 
 

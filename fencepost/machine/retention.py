@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from fencepost.commands import Erase, Purge, Request
 from fencepost.journal import entry
-from fencepost.machine.batch import Batch, Verdict, accept, refuse
+from fencepost.machine.batch import Batch, Stored, Verdict, accept, refuse
 from fencepost.machine.claims import facts
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import Caller, QueueSettings, Scope, TaskRow
@@ -28,8 +30,8 @@ def erase(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
         codes.append(code)
     if codes:
         return refuse(codes, command, **facts(task))
-    children = [batch.loaded.tasks[child] for child in batch.loaded.children.get(task.id, ())]
-    owed = [child for child in children if not child.erased]
+    children = (batch.loaded.tasks.get(child) for child in batch.loaded.children.get(task.id, ()))
+    owed = [child for child in children if child is not None and not child.erased]
     rows = owed[:ERASED_AT_ONCE]
     remaining = len(owed) - len(rows)
     if not remaining:
@@ -58,8 +60,18 @@ def _forget(batch: Batch, row: TaskRow) -> None:
     if row.key is not None:
         gone.add(task_lookup(row.scope, row.queue, row.key))
     for lookup, stored in batch.loaded.receipts.items():
-        if row.id == stored.task or row.created_entry == stored.number:
+        if row.id == stored.task or _has_brought(stored, row):
             gone.add(lookup)
+
+
+def _has_brought(stored: Stored, row: TaskRow) -> bool:
+    """Whether the request of this entry holds the content of the task, which it brought about or
+    named by its key (see `Changes.named`)."""
+    if stored.number == row.created_entry:
+        return True
+    told = {} if stored.body is None else json.loads(stored.body)
+    items = (item for item in told.get("tasks", ()) if item["task_id"] == row.task_id)
+    return any(told["verb"] == "enqueue" or item.get("role") == "followup" for item in items)
 
 
 def purge(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:

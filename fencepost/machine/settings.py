@@ -103,5 +103,8 @@ def clock_reset(batch: Batch, caller: Caller, request: Request, task: TaskRow | 
     batch.floor = batch.epoch
     batch.now = batch.mark = batch.loaded.wall
     batch.changes.end_leases = True
+    for row in batch.loaded.tasks.values():  # as the store will do it to all
+        if row.state == "leased" and row.epoch < batch.floor:
+            row.lease_expires_at = min(row.lease_expires_at, batch.now)
     batch.forget_moments()
     return accept(batch.record(caller, request, (), note=canonical.dumps(times).decode()))

@@ -23,23 +23,24 @@ def enqueue(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
         codes.append("queue_paused")
     codes += new_task_issues(batch, caller.scope, command.queue, command.tasks)
     if codes:
-        return refuse(["receipt_erased"] if "receipt_erased" in codes else codes, command)
+        return refuse(codes, command)
     rows = []
     items = []
-    fresh = False
+    known: list[tuple[int, int]] = []
     queue = batch.need_queue(caller.scope, command.queue)
     for new in command.tasks:
         row = known_task(batch, queue.scope, queue.queue, new)
         before: str | None = None
         if row is None:
             row = add(batch, queue, new, None)
-            fresh = True
         else:
             before = row.state
+            known.append((row.id, batch.last_entry + 1))
         rows.append(row)
         items.append(entry.item(row, before, command.queue))
-    if not fresh and request.key is None:
+    if len(known) == len(rows) and request.key is None:
         return accept(None, [row.task_id for row in rows], known=True)
+    batch.changes.named += known
     receipt = batch.record(caller, request, items, queue=command.queue)
     return accept(receipt, [row.task_id for row in rows])
 
@@ -100,6 +101,7 @@ def add_followup(batch: Batch, parent: TaskRow, queue: str, new: NewTask) -> str
     """A follow-up of `parent`, as its entry names it. A known key gives the known task."""
     row = known_task(batch, parent.scope, queue, new)
     if row is not None:
+        batch.changes.named.append((row.id, batch.last_entry + 1))
         return entry.item(row, row.state, parent.queue, "followup")
     row = add(batch, batch.need_queue(parent.scope, queue), new, parent.id)
     return entry.item(row, None, parent.queue, "followup")

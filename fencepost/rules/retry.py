@@ -7,6 +7,12 @@ from fencepost.model import QueueSettings, State, TaskRow
 SECOND = 1_000_000
 
 
+def due(task: TaskRow, now: int) -> bool:
+    """A ready task's time has come, or it was enqueued without one: that is due whatever a clock
+    says, also when it was set back since (clock.reset)."""
+    return task.due_at <= now or task.due_at == task.created_at
+
+
 def exhausted(task: TaskRow) -> bool:
     """No attempts are left. The attempt was charged at the claim, so a killed worker counts."""
     return task.attempt >= task.max_attempts

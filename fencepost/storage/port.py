@@ -53,8 +53,9 @@ class Store(Protocol):
 
         It is waited for without end, or, where `seconds` are given, until Unavailable."""
 
-    def in_turn(self) -> bool:
-        """Whether the calling thread has the turn: waiting for it would wait for itself."""
+    def not_inside(self) -> None:
+        """InvalidRequest if the calling thread has the turn, in a block of `within`: to wait for
+        it would be to wait for itself."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """The store's own connection for writing, for the thread that has the turn."""

@@ -18,6 +18,7 @@ from fencepost.issues import GuardTripped
 from fencepost.machine.batch import Changes, Loaded, Stored
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import TaskRow
+from fencepost.rules.retry import due
 from fencepost.storage.loading import request_id
 from fencepost.storage.steps import Steps, many, one
 
@@ -37,6 +38,8 @@ def save(changes: Changes, loaded: Loaded, bury: Bury) -> Steps[None]:
     yield from _results(changes)
     if changes.entries:
         yield many("insert_entry", [entry_columns(entry) for entry in changes.entries])
+    if changes.named:
+        yield many("insert_naming", changes.named)
     if changes.kept:
         yield from _kept(changes, loaded)
     for task in changes.erased:
@@ -71,7 +74,7 @@ def place(task: TaskRow, now: int) -> tuple[int, int]:
 
 def ready_place(task: TaskRow, now: int) -> tuple[int, int]:
     """The same for a ready task: before its time it stands where no claim steps over it."""
-    return (0, -task.priority) if task.due_at <= now else (1, task.due_at)
+    return (0, -task.priority) if due(task, now) else (1, task.due_at)
 
 
 PLACES = {"blocked": 3, "done": 4, "dead": 5, "cancelled": 6}
@@ -160,7 +163,8 @@ def _bury_keys(task: TaskRow, bury: Bury, expires_at: int | None) -> Steps[None]
     if task.key is not None:
         lookups.append(task_lookup(task.scope, task.queue, task.key))
     yield many("bury", [(bury(lookup), expires_at) for lookup in lookups])
-    yield many("close_openings", [(task.id, task.created_entry)])
+    yield many("close_openings", [(task.id, task.created_entry, task.id)])
+    yield many("delete_naming", [(task.id,)])
     yield many("delete_payload", [(task.id,)])
     yield many("delete_refused", [(task.id,)])
 

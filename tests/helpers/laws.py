@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fencepost import commands as c
+from fencepost.clock import to_rfc3339
 from fencepost.issues import Refused
 from fencepost.model import Outcome
 from helpers import situations as s
+from helpers.lab import START
 from helpers.stand import QUEUE, SECOND, WORKER, Make, Stand, binding
 
 Law = Callable[[Make], None]
@@ -279,6 +281,18 @@ def a_clock_reset_or_a_raised_floor_ends_every_lease(make: Make) -> None:
         again = stand.claim_of(lease.task_id, "v")
         assert (again.fence, again.grant.epoch) == ((1 << 32) + 1, 1)
         again.complete()
+
+
+@law
+def a_task_enqueued_without_a_time_is_due_though_the_clock_is_set_back(make: Make) -> None:
+    with make() as stand:
+        task_id = stand.task()
+        stand.task(due_at=to_rfc3339(START - 1))
+        stand.clock.jump_wall(-60)
+        stand.fp.clock_reset()
+        stand.claim_of(task_id).release()
+        assert stand.claim().task_id == task_id
+        assert stand.fp.claim(QUEUE, worker_id=WORKER) == []
 
 
 @law

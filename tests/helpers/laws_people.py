@@ -120,6 +120,30 @@ def a_purge_obeys_the_retention_that_its_batch_has_set(make: Make) -> None:
 
 
 @law
+def an_erase_takes_the_receipts_that_name_its_task_again_and_no_others(make: Make) -> None:
+    """Their requests hold the content too: enqueues and follow-ups of a known key."""
+    with make() as stand:
+        sent, numbers = [], {}
+        for key in ("mine", "other"):
+            task_id = stand.task(key=key, payload=key)
+            again = c.NewTask(key, key=key)
+            sent.append((c.Request.of(c.Enqueue(QUEUE, (again,)), key), "local"))
+            named = {"queue": QUEUE, "payload": key, "key": key}
+            stand.task(queue="q2")
+            done = c.Complete(**binding(stand.claim(queue="q2")), followups=(named,))
+            sent.append((c.Request.of(done, key), WORKER))
+            numbers[task_id] = [stand.ask(*one).receipt.number for one in sent[-2:]]
+        mine, other = numbers
+        stand.fp.erase(mine)
+        opened = {row[0]: row[5] for row in stand.dump()["fencepost_entry"]}
+        assert [opened[number] for number in numbers[mine]] == [None, None]
+        assert [row[1] for row in stand.dump()["fencepost_naming"]] == numbers[other]
+        told = [stand.ask(*one) for one in sent]
+        assert [o.issues for o in told] == [("receipt_erased",)] * 2 + [()] * 2
+        assert [o.receipt.number for o in told[2:]] == numbers[other]
+
+
+@law
 def an_erase_touches_no_other_task(make: Make) -> None:
     """Its neighbour keeps payload, key, reason, result, late results and receipts."""
     with make() as stand:

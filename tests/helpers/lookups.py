@@ -191,12 +191,17 @@ def end_leases(stand: Stand) -> None:
 
 @lookup
 def wait_again(stand: Stand) -> None:
+    timed = "update fencepost_task set due_at = due_at + 1 where place <> 1 and id % 2 = 0"
+    stand.connection.execute(timed)
     before = {t["id"]: t for t in rows(stand, "task")}
     assert not any(t["due_at"] > stand.fp.now() for t in before.values() if t["place"] == 0)
-    now = sorted(t["due_at"] for t in before.values() if t["place"] == 0)[2]
+    ready = [t for t in before.values() if t["place"] == 0]
+    now = min(t["due_at"] for t in ready if t["due_at"] != t["created_at"])
     stand.connection.execute(STATEMENTS["wait_again"], {"now": now})
     changed = {t["id"] for t in rows(stand, "task") if t != before[t["id"]]}
-    assert changed == {i for i, t in before.items() if t["place"] == 0 and t["due_at"] > now}
+    late = [t for t in ready if t["due_at"] > now]
+    assert changed == {t["id"] for t in late if t["due_at"] != t["created_at"]}
+    assert len(late) > len(changed)
     assert changed and all(t["rank"] == t["due_at"] for t in rows(stand, "task")
                            if t["id"] in changed)  # fmt: skip
 

@@ -63,6 +63,7 @@ PURGED = "a_purge_takes_what_is_over_and_ended_and_nothing_else"
 RELEASED = "a_release_gives_back_the_attempt_and_not_the_fence"
 ORDER = "several_issues_are_told_in_the_order_of_the_rules"
 LIVE = "a_replayed_claim_shows_the_leases_that_still_live"
+NAMED_AGAIN = "an_erase_takes_the_receipts_that_name_its_task_again_and_no_others"
 NEVER_AGAIN = "an_erased_command_is_never_carried_out_again"
 
 RULES = [
@@ -135,6 +136,9 @@ RULES = [
          LAPSE),
     bent("a claim takes over any lapse", retry.claimable_after_lapse,
          'after_lapse(task, settings) == "ready"', "True", LAPSE),
+    bent("a task without a time waits for an old clock", retry.due,
+         "or task.due_at == task.created_at", "",
+         "a_task_enqueued_without_a_time_is_due_though_the_clock_is_set_back"),
 ]  # fmt: skip
 
 MACHINE = [
@@ -178,7 +182,7 @@ MACHINE = [
     bent("a claim notes no epoch", claims._lease, "row.epoch = batch.epoch", "pass",
          "a_lease_claimed_under_a_new_policy_completes_under_it"),
     bent("a claim takes what is not due", claims.Candidates._free,
-         "row.due_at <= self.batch.now", "True", "another_task_waits_for_its_time"),
+         "retry.due(row, self.batch.now)", "True", "another_task_waits_for_its_time"),
     bent("a claim takes live leases", claims.Candidates._free,
          "lapsed(row, self.batch.moment(row.scope))", "True",
          "a_live_lease_is_never_given_twice"),
@@ -224,7 +228,11 @@ MACHINE = [
          "accept_once(batch, task, evidence, request.result_sha256)", "[]",
          "evidence_of_a_resolve_is_a_result"),
     bent("an erase leaves the obligations", retention.erase,
-         "[child for child in children if not child.erased]", "[]", ERASED),
+         "[child for child in children if child is not None and not child.erased]", "[]", ERASED),
+    bent("an enqueue of a known key leaves no trace", tasks.enqueue,
+         "batch.changes.named += known", "pass", NAMED_AGAIN),
+    bent("a follow-up of a known key leaves no trace", tasks.add_followup,
+         "batch.changes.named.append((row.id, batch.last_entry + 1))", "pass", NAMED_AGAIN),
     bent("a purge forgets the retention", retention._due, "row.changed_at + kept <= batch.now",
          "True", "a_purge_obeys_the_retention_that_its_batch_has_set"),
     bent("a retention of the queue is not looked at", retention.retention,

@@ -121,6 +121,14 @@ create table fencepost_entry (
 create unique index fencepost_entry_key on fencepost_entry (key) where key is not null;
 create index fencepost_entry_task on fencepost_entry (task, request_id) where task is not null;
 
+-- Entries that name a task which an earlier one has brought about: an enqueue or a follow-up of a
+-- known key. Their requests hold the task's content too, so erase closes their openings as well.
+create table fencepost_naming (
+    task integer not null,
+    entry integer not null,
+    primary key (task, entry)
+) strict, without rowid;
+
 -- The RFC 6962 tree over the entries: every perfect subtree. Level 0 are the leaf hashes.
 create table fencepost_node (
     level integer not null,

@@ -181,6 +181,9 @@ insert into fencepost_entry
     (number, key, task, request_id, body, salt, request_sha256, result_sha256)
 values (?, nullif(?, ''), nullif(?, 0), ?, ?, ?, ?, nullif(?, x''));
 
+-- name: insert_naming
+insert into fencepost_naming (task, entry) values (?, ?) on conflict do nothing;
+
 -- name: keep_refused
 insert into fencepost_refused
     (queue_id, task, worker_id, fence, refused_at, issues, sha256, body)
@@ -197,54 +200,7 @@ set lease_expires_at = min(lease_expires_at, :now), rank = min(rank, :now)
 where queue_id in (select id from fencepost_queue) and place = 2 and epoch < :floor;
 
 -- name: wait_again
--- after the clock was set back: what is not due any more stands in no claim's way
+-- after the clock was set back: what is not due any more (rules/retry.py) is in no claim's way
 update fencepost_task indexed by fencepost_task_place set place = 1, rank = due_at
-where queue_id in (select id from fencepost_queue) and place = 0 and due_at > :now;
-
--- name: keys_of_task
--- `+` keeps the planner from walking all keys
-select number, key from fencepost_entry
-where +key is not null and (task = :task or number = :created_entry);
-
--- name: bury
-insert into fencepost_tombstone (lookup, expires_at) values (?, ?)
-on conflict (lookup) do update set expires_at = max(expires_at, excluded.expires_at);
-
--- name: unbury
-delete from fencepost_tombstone where expires_at < :now;
-
--- name: close_openings
-update fencepost_entry
-set key = null, request_id = null, salt = null, request_sha256 = null, result_sha256 = null
-where task = ? or number = ?;
-
--- name: drop_bodies
--- Of entries whose target is gone, this task or the one that brought it about, once no task is
--- left whose beginning or end they tell: verify needs that word.
-update fencepost_entry set body = null
-where (task = ? or number in (?, ?)) and task is not null and body is not null
-    and number <= (select coalesce(max(position), -1) + 1 from fencepost_node where level = 0)
-    and not exists (select 1 from fencepost_task t where t.id = fencepost_entry.task)
-    and not exists (
-        select 1 from fencepost_task c where c.parent = fencepost_entry.task
-            and fencepost_entry.number in (c.created_entry, c.entry));
-
--- name: delete_payload
-delete from fencepost_payload where task = ?;
-
--- name: delete_refused
-delete from fencepost_refused where task = ?;
-
--- name: forget_results
-update fencepost_result set sha256 = null, body = null where task = ?;
-
--- name: forget_key
-update fencepost_task set key = null, reason = null where id = ?;
-
--- name: delete_results
-delete from fencepost_result where task = ?;
-
--- name: delete_task
--- guard: the fence under which the task ended
-delete from fencepost_task
-where id = ? and fence = ? and place >= 4;
+where queue_id in (select id from fencepost_queue) and place = 0
+    and due_at > :now and due_at <> created_at;

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fencepost.issues import OutcomeUnknown, Unavailable
+from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
 from fencepost.log import Log
 from fencepost.storage import sealing
 from fencepost.storage.sqlite import copying, schema, scrub
@@ -67,6 +67,7 @@ class SqliteStore:
         if self.read_only:
             yield
             return
+        self.not_inside()
         self._turn.acquire(seconds)
         try:
             if self._lost:
@@ -78,8 +79,12 @@ class SqliteStore:
         finally:
             self._turn.release()
 
-    def in_turn(self) -> bool:
-        return self._turn.held
+    def not_inside(self) -> None:
+        if self._turn.held:
+            raise InvalidRequest(
+                "this thread is inside a `within` block already, which holds the turn: send "
+                "commands through the block's own object, and do all else after it"
+            )
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -236,7 +241,7 @@ class SqliteStore:
             copying.copy(connection, target, told)
 
     def probe_turn(self, seconds: float) -> float:
-        if self.read_only or self.in_turn():
+        if self.read_only or self._turn.held:
             return 0.0
         waited = self._turn.acquire(seconds)
         self._turn.release()

@@ -3,6 +3,7 @@ drop table if exists fencepost_tombstone;
 drop table if exists fencepost_refused;
 drop table if exists fencepost_checkpoint;
 drop table if exists fencepost_node;
+drop table if exists fencepost_naming;
 drop table if exists fencepost_entry;
 drop table if exists fencepost_result;
 drop table if exists fencepost_payload;

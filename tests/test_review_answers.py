@@ -128,3 +128,26 @@ def test_what_needs_the_turn_is_refused_inside_within_and_the_block_goes_on(tmp_
         assert [task.state for task in fp.tasks("q")] == ["ready", "ready"]
         assert fp.seal().size == 2
     connection.close()
+
+
+def test_in_a_revoked_scope_its_settings_are_told_to_operator_and_auditor_alone():
+    with Stand() as stand:
+        stand.fp.set_policy(7)
+        stand.fp.revoke()
+        for kind in ("operator", "auditor"):
+            assert stand.fp.as_caller("a", kind).scope().policy_version == 7
+        for kind in ("producer", "worker", "human", "dispatcher"):
+            with pytest.raises(fencepost.ScopeRevoked):
+                stand.fp.as_caller("a", kind).scope()
+
+
+def test_a_policy_that_does_not_rise_is_told_which_would():
+    with Stand() as stand:
+        stand.fp.set_policy(7)
+        with pytest.raises(fencepost.StalePolicy, match="above 7"):
+            stand.fp.set_policy(7)
+
+
+def test_a_path_may_be_an_object(tmp_path):
+    with fencepost.open(tmp_path / "work.db", create=True) as fp:
+        assert fp.enqueue("q", 1).number == 1

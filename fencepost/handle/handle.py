@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from os import PathLike, fspath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -255,6 +256,10 @@ class Handle(Journal):
 
     def scope(self) -> Scope:
         """The scope of this handle: policy version, revocation, retention."""
+        self._may_read()
+        return self._scope()
+
+    def _scope(self) -> Scope:
         rows = self._store.read(rows_of("scopes", names=[self.caller.scope]))
         if not rows:
             return Scope(self.caller.scope)
@@ -283,7 +288,7 @@ class Handle(Journal):
 
     def _may_read(self) -> None:
         """A revoked scope shows nothing but to the operator and the auditor."""
-        if self.caller.kind not in ("operator", "auditor") and self.scope().revoked:
+        if self.caller.kind not in ("operator", "auditor") and self._scope().revoked:
             raise error_for(refuse(("scope_revoked",), Command()).outcome)
 
 
@@ -308,7 +313,7 @@ def caller_of(scope: str, actor: str, kind: Kind) -> Caller:
 
 
 def open_handle(
-    url: str,
+    url: str | PathLike[str],
     *,
     scope: str = "default",
     actor: str = "local",
@@ -325,6 +330,8 @@ def open_handle(
     or user-space file system type that is to be allowed although SQLite is not safe there.
     `clock` and `draw` are for tests. Raises Unavailable, SchemaMismatch, InvalidRequest.
     """
+    if type(url) is not str:
+        url = fspath(url)
     if "://" in url:
         raise InvalidRequest(f"{url.split(':', 1)[0]}:// is not a kind of store known here")
     caller = caller_of(scope, actor, kind)

@@ -66,7 +66,11 @@ def set_policy(batch: Batch, caller: Caller, request: Request, task: TaskRow | N
     if version is not None and version <= scope.policy_version:
         codes.append("stale_policy")
     if codes:
-        return refuse(codes, command, policy_version=scope.policy_version)
+        low = f"{command.verb}: give a policy_version above {scope.policy_version}"
+        return refuse(
+            codes, command, "" if codes != ["stale_policy"] else low,
+            policy_version=scope.policy_version,
+        )  # fmt: skip
     _change_scope(
         batch,
         replace(

@@ -317,3 +317,17 @@ def test_help_begins_with_examples(shell):
         ran = shell(*argv)
         assert ran.code == 0 and ran.out.startswith("examples:\n  fencepost ")
     assert shell("--version").out == f"fencepost {fencepost.__version__}\n"
+
+
+def test_the_usage_of_a_verb_shows_what_is_its_own(shell):
+    told = shell("claim", "--help").out
+    usage = told.split("usage: ")[1].split("\n\n")[0]
+    assert usage.startswith("fencepost claim --worker W [--task TASK] [--limit N]")
+    assert "--store" not in usage
+    assert "--store PATH" in told, "the flags of every verb are listed below"
+
+
+def test_a_line_without_a_verb_is_told_that_one_is_missing(shell):
+    ran = shell()
+    assert (ran.code, ran.out) == (2, "")
+    assert "required: VERB; see: fencepost --help" in ran.err

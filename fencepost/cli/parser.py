@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fencepost.cli.subcommands import Subcommand
 
 DEFAULTS = {"store": "fencepost.db", "scope": "default", "actor": "local"}
+EVERYWHERE = {*DEFAULTS, "json", "allow_filesystem", "help"}
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 """A decimal integer as Python and JSON write it; longer ones are out of every range."""
 
@@ -28,6 +29,11 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog, width=columns(sys.stdout) - 2, **options)
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
+        """Without the flags of every verb: they would hide its own, and are listed below."""
+        own = [action for action in actions if action.dest not in EVERYWHERE]
+        super().add_usage(usage, own, groups, prefix)
 
 
 class Parser(argparse.ArgumentParser):
@@ -101,7 +107,8 @@ def top_parser(version: str, verbs: Mapping[str, Subcommand]) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"fencepost {version}")
     parser.add_argument("verb", metavar="VERB", help=argparse.SUPPRESS)
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    rest = parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    rest.required = False  # until Python 3.12 it would be named beside VERB where that is missing
     return parser
 
 

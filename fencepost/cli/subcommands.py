@@ -43,7 +43,9 @@ def _enqueue(parser: ArgumentParser) -> None:
     parser.add_argument("--task-key", metavar="K", help="names the task once on its queue")
     parser.add_argument("--priority", type=whole, metavar="N", help="higher is claimed first")
     parser.add_argument("--due-at", metavar="TIME", help="not before this time (RFC 3339)")
-    parser.add_argument("--max-attempts", type=whole, metavar="N")
+    parser.add_argument(
+        "--max-attempts", type=whole, metavar="N", help="claims before it is dead"
+    )  # fmt: skip
     parser.add_argument(
         "--from", dest="source", metavar="FILE|-",
         help="a payload a line, 250 tasks a command; with --key K they are sent as K.1, K.2 ...",
@@ -54,12 +56,18 @@ def _enqueue(parser: ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _lease_seconds(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--lease-seconds", type=whole, metavar="S", help="default: what the queue says"
+    )  # fmt: skip
+
+
 def _claim(parser: ArgumentParser) -> None:
     parser.add_argument("queues", nargs="*", metavar="QUEUE")
     parser.add_argument("--worker", required=True, metavar="W", help="who will hold the lease")
     parser.add_argument("--task", metavar="TASK", help="this task and no other")
-    parser.add_argument("--limit", type=whole, default=1, metavar="N", help="1 to 100")
-    parser.add_argument("--lease-seconds", type=whole, metavar="S")
+    parser.add_argument("--limit", type=whole, default=1, metavar="N", help="1 to 100; default 1")
+    _lease_seconds(parser)
 
 
 def _lease(parser: ArgumentParser) -> None:
@@ -72,7 +80,7 @@ def _lease(parser: ArgumentParser) -> None:
 
 def _renew(parser: ArgumentParser) -> None:
     _lease(parser)
-    parser.add_argument("--lease-seconds", type=whole, metavar="S")
+    _lease_seconds(parser)
 
 
 def _submit(parser: ArgumentParser) -> None:
@@ -93,15 +101,17 @@ def _complete(parser: ArgumentParser) -> None:
 
 def _fail(parser: ArgumentParser) -> None:
     _lease(parser)
-    parser.add_argument("--then", default="retry", metavar="retry|give_up|block")
-    parser.add_argument("--reason", metavar="TEXT")
+    parser.add_argument(
+        "--then", default="retry", metavar="retry|give_up|block", help="default: retry"
+    )  # fmt: skip
+    parser.add_argument("--reason", metavar="TEXT", help="for people")
     parser.add_argument("--retry-seconds", type=whole, metavar="N", help="in place of back-off")
 
 
 def _outside(parser: ArgumentParser) -> None:
     parser.add_argument("task", metavar="TASK")
     parser.add_argument("--fence", type=whole, metavar="F", help="refused if it has moved on")
-    parser.add_argument("--reason", metavar="TEXT")
+    parser.add_argument("--reason", metavar="TEXT", help="for people")
 
 
 def _resolve(parser: ArgumentParser) -> None:
@@ -120,7 +130,9 @@ def _review(parser: ArgumentParser) -> None:
 
 def _bounded(parser: ArgumentParser) -> None:
     parser.add_argument("queue", nargs="?", metavar="QUEUE", help="default: the whole scope")
-    parser.add_argument("--limit", type=whole, default=100, metavar="N", help="1 to 200")
+    parser.add_argument(
+        "--limit", type=whole, default=100, metavar="N", help="1 to 200; default 100"
+    )  # fmt: skip
 
 
 def _queue_set(parser: ArgumentParser) -> None:
@@ -129,8 +141,13 @@ def _queue_set(parser: ArgumentParser) -> None:
 
 
 def _set_policy(parser: ArgumentParser) -> None:
-    parser.add_argument("policy_version", nargs="?", type=whole, metavar="VERSION")
-    parser.add_argument("--retain-seconds", type=whole, metavar="S")
+    parser.add_argument(
+        "policy_version", nargs="?", type=whole, metavar="VERSION",
+        help="completions claimed under an older one are refused",
+    )  # fmt: skip
+    parser.add_argument(
+        "--retain-seconds", type=whole, metavar="S", help="keep ended tasks so long before purge"
+    )  # fmt: skip
 
 
 def _revoke(parser: ArgumentParser) -> None:
@@ -142,8 +159,10 @@ def _one_task(parser: ArgumentParser) -> None:
 
 
 def _list(parser: ArgumentParser) -> None:
-    parser.add_argument("--queue", metavar="Q")
-    parser.add_argument("--state", metavar="ready|leased|done|dead|blocked|cancelled")
+    parser.add_argument("--queue", metavar="Q", help="default: all of the scope")
+    parser.add_argument(
+        "--state", metavar="ready|leased|done|dead|blocked|cancelled", help="default: any"
+    )  # fmt: skip
     parser.add_argument("--limit", type=whole, metavar="N", help="default: all of them")
 
 
@@ -333,7 +352,12 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     ),
     "bench": Subcommand(
         "measure this store on this disk", "programs.bench", _none,
-        ("fencepost bench", "fencepost bench --profile full --json"), forwards=True,
+        (
+            "fencepost bench                           the quick profile, on this folder's disk",
+            "fencepost bench --only drain callers --reps 5",
+            "fencepost bench --profile full --json figures.json --dir /mnt/data",
+            "fencepost bench --check                   exit 1 if a target is missed",
+        ), forwards=True,
     ),
     "completion": Subcommand(
         "print the completion file of a shell", "programs.completion", _completion,

@@ -92,6 +92,7 @@ def _checked(partial: Path, tell: Told) -> dict[str, Any]:
         problems = integrity(read)
         if problems:
             raise JournalBroken(f"{partial}: the copy is damaged: {problems[0]}")
+        tell("integrity", 1, 1)
         found = verified(read, None, lambda seen: tell(seen.what, seen.done, seen.total))
         if not found.clean:
             first = found.problems[0]

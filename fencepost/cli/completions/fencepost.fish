@@ -74,7 +74,7 @@ complete -c fencepost -n '_shtab_fencepost_using enqueue' -l text -d 'take PAYLO
 complete -c fencepost -n '_shtab_fencepost_using enqueue' -l task-key -x -d 'names the task once on its queue'
 complete -c fencepost -n '_shtab_fencepost_using enqueue' -l priority -x -d 'higher is claimed first'
 complete -c fencepost -n '_shtab_fencepost_using enqueue' -l due-at -x -d 'not before this time (RFC 3339)'
-complete -c fencepost -n '_shtab_fencepost_using enqueue' -l max-attempts -x -d N
+complete -c fencepost -n '_shtab_fencepost_using enqueue' -l max-attempts -x -d 'claims before it is dead'
 complete -c fencepost -n '_shtab_fencepost_using enqueue' -l from -xka "(__fish_complete_path (commandline -ct))" -d 'a payload a line, 250 tasks a command; with --key K they are sent as K.1, K.2 ...'
 complete -c fencepost -n '_shtab_fencepost_using enqueue' -l tasks -d 'each line of --from is an object: payload, key, priority, due_at, max_attempts'
 complete -c fencepost -n '_shtab_fencepost_using enqueue' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
@@ -88,8 +88,8 @@ complete -c fencepost -n '_shtab_fencepost_using claim' -l json -d 'one JSON obj
 complete -c fencepost -n '_shtab_fencepost_using claim' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
 complete -c fencepost -n '_shtab_fencepost_using claim' -l worker -x -d 'who will hold the lease'
 complete -c fencepost -n '_shtab_fencepost_using claim' -l task -x -d 'this task and no other'
-complete -c fencepost -n '_shtab_fencepost_using claim' -l limit -x -d '1 to 100'
-complete -c fencepost -n '_shtab_fencepost_using claim' -l lease-seconds -x -d S
+complete -c fencepost -n '_shtab_fencepost_using claim' -l limit -x -d '1 to 100; default 1'
+complete -c fencepost -n '_shtab_fencepost_using claim' -l lease-seconds -x -d 'default: what the queue says'
 complete -c fencepost -n '_shtab_fencepost_using claim' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using claim' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a renew -d 'extend a lease'
@@ -103,7 +103,7 @@ complete -c fencepost -n '_shtab_fencepost_using renew' -l worker -x -d 'who hol
 complete -c fencepost -n '_shtab_fencepost_using renew' -l fence -x -d 'from the claim'
 complete -c fencepost -n '_shtab_fencepost_using renew' -l epoch -x -d 'checked if given'
 complete -c fencepost -n '_shtab_fencepost_using renew' -l policy-version -x -d 'checked if given'
-complete -c fencepost -n '_shtab_fencepost_using renew' -l lease-seconds -x -d S
+complete -c fencepost -n '_shtab_fencepost_using renew' -l lease-seconds -x -d 'default: what the queue says'
 complete -c fencepost -n '_shtab_fencepost_using renew' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using renew' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a submit -d 'hand in a result and keep the lease'
@@ -148,8 +148,8 @@ complete -c fencepost -n '_shtab_fencepost_using fail' -l worker -x -d 'who hold
 complete -c fencepost -n '_shtab_fencepost_using fail' -l fence -x -d 'from the claim'
 complete -c fencepost -n '_shtab_fencepost_using fail' -l epoch -x -d 'checked if given'
 complete -c fencepost -n '_shtab_fencepost_using fail' -l policy-version -x -d 'checked if given'
-complete -c fencepost -n '_shtab_fencepost_using fail' -l then -xka "retry give_up block" -d 'retry|give_up|block'
-complete -c fencepost -n '_shtab_fencepost_using fail' -l reason -x -d TEXT
+complete -c fencepost -n '_shtab_fencepost_using fail' -l then -xka "retry give_up block" -d 'default: retry'
+complete -c fencepost -n '_shtab_fencepost_using fail' -l reason -x -d 'for people'
 complete -c fencepost -n '_shtab_fencepost_using fail' -l retry-seconds -x -d 'in place of back-off'
 complete -c fencepost -n '_shtab_fencepost_using fail' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using fail' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
@@ -174,7 +174,7 @@ complete -c fencepost -n '_shtab_fencepost_using cancel' -l actor -x -d 'who sen
 complete -c fencepost -n '_shtab_fencepost_using cancel' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using cancel' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
 complete -c fencepost -n '_shtab_fencepost_using cancel' -l fence -x -d 'refused if it has moved on'
-complete -c fencepost -n '_shtab_fencepost_using cancel' -l reason -x -d TEXT
+complete -c fencepost -n '_shtab_fencepost_using cancel' -l reason -x -d 'for people'
 complete -c fencepost -n '_shtab_fencepost_using cancel' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using cancel' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a requeue -d 'begin a new round of an ended task'
@@ -185,7 +185,7 @@ complete -c fencepost -n '_shtab_fencepost_using requeue' -l actor -x -d 'who se
 complete -c fencepost -n '_shtab_fencepost_using requeue' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using requeue' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
 complete -c fencepost -n '_shtab_fencepost_using requeue' -l fence -x -d 'refused if it has moved on'
-complete -c fencepost -n '_shtab_fencepost_using requeue' -l reason -x -d TEXT
+complete -c fencepost -n '_shtab_fencepost_using requeue' -l reason -x -d 'for people'
 complete -c fencepost -n '_shtab_fencepost_using requeue' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using requeue' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a resolve -d 'settle a blocked task'
@@ -196,7 +196,7 @@ complete -c fencepost -n '_shtab_fencepost_using resolve' -l actor -x -d 'who se
 complete -c fencepost -n '_shtab_fencepost_using resolve' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using resolve' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
 complete -c fencepost -n '_shtab_fencepost_using resolve' -l fence -x -d 'refused if it has moved on'
-complete -c fencepost -n '_shtab_fencepost_using resolve' -l reason -x -d TEXT
+complete -c fencepost -n '_shtab_fencepost_using resolve' -l reason -x -d 'for people'
 complete -c fencepost -n '_shtab_fencepost_using resolve' -l to -xka "done retry give_up" -d 'done|retry|give_up'
 complete -c fencepost -n '_shtab_fencepost_using resolve' -l evidence -x -d 'belongs to done: the result'
 complete -c fencepost -n '_shtab_fencepost_using resolve' -l text -d 'take the evidence as plain text'
@@ -220,7 +220,7 @@ complete -c fencepost -n '_shtab_fencepost_using sweep' -l scope -x -d 'scope (F
 complete -c fencepost -n '_shtab_fencepost_using sweep' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
 complete -c fencepost -n '_shtab_fencepost_using sweep' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using sweep' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
-complete -c fencepost -n '_shtab_fencepost_using sweep' -l limit -x -d '1 to 200'
+complete -c fencepost -n '_shtab_fencepost_using sweep' -l limit -x -d '1 to 200; default 100'
 complete -c fencepost -n '_shtab_fencepost_using sweep' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using sweep' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a erase -d 'remove all content of a task; a tombstone stays'
@@ -231,7 +231,7 @@ complete -c fencepost -n '_shtab_fencepost_using erase' -l actor -x -d 'who send
 complete -c fencepost -n '_shtab_fencepost_using erase' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using erase' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
 complete -c fencepost -n '_shtab_fencepost_using erase' -l fence -x -d 'refused if it has moved on'
-complete -c fencepost -n '_shtab_fencepost_using erase' -l reason -x -d TEXT
+complete -c fencepost -n '_shtab_fencepost_using erase' -l reason -x -d 'for people'
 complete -c fencepost -n '_shtab_fencepost_using erase' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using erase' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a purge -d 'remove ended tasks whose retention is over'
@@ -241,7 +241,7 @@ complete -c fencepost -n '_shtab_fencepost_using purge' -l scope -x -d 'scope (F
 complete -c fencepost -n '_shtab_fencepost_using purge' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
 complete -c fencepost -n '_shtab_fencepost_using purge' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using purge' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
-complete -c fencepost -n '_shtab_fencepost_using purge' -l limit -x -d '1 to 200'
+complete -c fencepost -n '_shtab_fencepost_using purge' -l limit -x -d '1 to 200; default 100'
 complete -c fencepost -n '_shtab_fencepost_using purge' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using purge' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a queue-set -d 'change settings of a queue'
@@ -260,7 +260,7 @@ complete -c fencepost -n '_shtab_fencepost_using scope-set-policy' -l scope -x -
 complete -c fencepost -n '_shtab_fencepost_using scope-set-policy' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
 complete -c fencepost -n '_shtab_fencepost_using scope-set-policy' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using scope-set-policy' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
-complete -c fencepost -n '_shtab_fencepost_using scope-set-policy' -l retain-seconds -x -d S
+complete -c fencepost -n '_shtab_fencepost_using scope-set-policy' -l retain-seconds -x -d 'keep ended tasks so long before purge'
 complete -c fencepost -n '_shtab_fencepost_using scope-set-policy' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using scope-set-policy' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a scope-revoke -d 'revoke the scope, or lift it'
@@ -296,8 +296,8 @@ complete -c fencepost -n '_shtab_fencepost_using list' -l scope -x -d 'scope (FE
 complete -c fencepost -n '_shtab_fencepost_using list' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
 complete -c fencepost -n '_shtab_fencepost_using list' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using list' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
-complete -c fencepost -n '_shtab_fencepost_using list' -l queue -x -d Q
-complete -c fencepost -n '_shtab_fencepost_using list' -l state -xka "ready leased done dead blocked cancelled" -d 'ready|leased|done|dead|blocked|cancelled'
+complete -c fencepost -n '_shtab_fencepost_using list' -l queue -x -d 'default: all of the scope'
+complete -c fencepost -n '_shtab_fencepost_using list' -l state -xka "ready leased done dead blocked cancelled" -d 'default: any'
 complete -c fencepost -n '_shtab_fencepost_using list' -l limit -x -d 'default: all of them'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a results -d 'the accepted results of a task'
 complete -c fencepost -n '_shtab_fencepost_using results' -s h -l help -d 'show this help message and exit'

@@ -12,13 +12,6 @@ from fencepost.operate.bench.goals import PHASES
 AUTO = "auto"
 DEFAULT_SLOW_MS = 2.0
 
-EXAMPLES = """examples:
-  python3 -m fencepost bench                           the quick profile, here
-  python3 -m fencepost bench --only drain callers --reps 5
-  python3 -m fencepost bench --profile full --json figures.json --dir /mnt/data
-  python3 -m fencepost bench --check                   exit 1 if a target is missed
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -135,8 +128,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="fencepost bench",
         description="Measures limit, naive queue, Fencepost and peers in one run, verifies what "
         "was written, and shows ratios taken within each repetition.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("--profile", choices=sorted(PROFILES), default="quick", help="default: quick")

@@ -12,6 +12,7 @@ from fencepost.handle import Handle
 from fencepost.operate.demo.director import Seen
 from fencepost.operate.demo.files import to_path
 from fencepost.operate.demo.tally import Tally
+from fencepost.operate.demo.view import counted
 from fencepost.operate.demo.worker import DESTINATION
 
 
@@ -135,16 +136,16 @@ def all_checks(run: Run) -> Iterator[Check]:
     """One after the other, since the last ones take a moment."""
     seen, files = run.seen, len(run.names)
     held: list[tuple[Callable[[Run], Iterator[str]], str, str]] = [
-        (results, "every accepted result equals a direct computation", f"{files:,} files"),
-        (receipts, "exactly one completing receipt for each task", f"{files:,} tasks"),
+        (results, "every accepted result equals a direct computation", counted(files, "file")),
+        (receipts, "exactly one completing receipt for each task", counted(files, "task")),
         (answers, "every answer is the journal's entry, byte for byte",
-         f"{len(seen.answers):,} answers"),
+         counted(len(seen.answers), "answer")),
         (replays, "who asked again got the same receipt, byte for byte",
-         f"{len(seen.replays):,} replays"),
+         counted(len(seen.replays), "replay")),
         (obligations, "one obligation for each accepted result, with its content",
-         f"{files:,} messages"),
+         counted(files, "message")),
         (refusals, "nothing that a late worker handed in was accepted",
-         f"{sum(seen.stopped):,} leases"),
+         counted(sum(seen.stopped), "lease")),
         (misfortunes, "every kind of misfortune really happened",
          f"{len(seen.killed) + len(seen.stopped) + seen.losers} of them"),
         (verified, "the store is what its journal says (verify)",

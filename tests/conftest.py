@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from helpers.lab import Lab
 
@@ -19,3 +21,15 @@ def lab(tmp_path):
     lab = Lab(tmp_path / "work.db")
     yield lab
     lab.close()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="another order of the tests")
+
+
+def pytest_collection_modifyitems(config, items):
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        draw = random.Random(seed)
+        order = {item.path: draw.random() for item in items}
+        items.sort(key=lambda item: (order[item.path], draw.random()))

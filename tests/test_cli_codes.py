@@ -209,6 +209,16 @@ def test_ctrl_c_is_130_and_says_how_to_learn_what_became_of_it(shell, monkeypatc
     assert ran.err.count("\n") == 1
 
 
+def test_ctrl_c_while_arguments_are_read_is_no_bug(shell, monkeypatch):
+    def pressed(*_, **__):
+        raise KeyboardInterrupt
+
+    # what argparse does on its way out fails then: it restores what it has not set yet
+    monkeypatch.setattr("argparse.ArgumentParser.format_usage", pressed)
+    ran = shell("enqueue", "q", "1")
+    assert (ran.code, ran.err) == (130, "fencepost: interrupted: nothing was sent\n")
+
+
 # -- what is shown
 
 

@@ -31,8 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FencepostError as error:
         return out.failure(error, args.sent)
     except KeyboardInterrupt as interrupt:
-        out.note(f"interrupted: {str(interrupt) or asking(args.sent)}")
-        return INTERRUPTED
+        return _interrupted(interrupt, out, args)
     except BrokenPipeError:
         _discard_stdout()
         return BROKEN_PIPE
@@ -42,7 +41,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             _discard_stdout()
             unknown = OutcomeUnknown(f"the answer could not be written: {error.strerror}")
             return out.failure(unknown, args.sent)
+        if isinstance(error.__context__, KeyboardInterrupt):
+            # what was cleaning up could not: argparse fails so when its parsing breaks off
+            return _interrupted(error.__context__, out, args)
         return _bug(out)
+
+
+def _interrupted(interrupt: KeyboardInterrupt, out: Out, args: Namespace) -> int:
+    out.note(f"interrupted: {str(interrupt) or asking(args.sent)}")
+    return INTERRUPTED
 
 
 def _run(words: Sequence[str], out: Out, args: Namespace) -> int:

@@ -298,13 +298,14 @@ TIMES = frozenset({"due_at", "created_at", "changed_at"}) | OF_A_LEASE
 class Result:
     """One accepted result: revision `revision` of its task, and the commitment to a human.
 
-    `value` is None where the queue keeps digests only or the content is gone (`kept` is False).
+    `value` is None where the queue keeps digests only or the content is gone (`kept` is False);
+    `result_sha256` (hex) is None after erasure.
     """
 
     task_id: str
     revision: int
     round: int
-    result_sha256: str
+    result_sha256: str | None
     kept: bool
     value: Any
     commitment: Literal["open", "accepted", "rejected"]

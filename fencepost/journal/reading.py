@@ -104,7 +104,7 @@ def _form(body: bytes, entry: Any) -> None:
         raise ValueError(f"it has {len(body)} bytes; at most {MAX_ENTRY_BYTES} are allowed")
     if canonical.dumps(entry) != body:
         raise ValueError("it is not canonical JSON")
-    if entry.get("v") != VERSION:
+    if entry.get("v") is True or entry.get("v") != VERSION:  # True equals 1
         raise ValueError(f"its version is {entry.get('v')!a}, not {VERSION}")
     shape = SHAPES.get(entry.get("verb", ""))
     if shape is None:
@@ -140,8 +140,8 @@ def _members(entry: dict[str, Any], shape: Shape) -> None:
 
 
 def _items(items: Any, verb: str, shape: Shape) -> None:
-    if type(items) is not list:
-        raise ValueError("its tasks are not a list")
+    if type(items) is not list or not all(type(item) is dict for item in items):
+        raise ValueError("its tasks are not a list of objects")
     if shape.tasks == "none" and items:
         raise ValueError(f"{verb} names no tasks")
     roles = [item.get("role") for item in items]

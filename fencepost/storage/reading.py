@@ -51,7 +51,7 @@ def results(row_id: int, task_id: str, after: int, limit: int = PAGE) -> Steps[l
     rows = yield one("results", task=row_id, after=after, limit=limit)
     return [
         Result(
-            task_id, revision, round_, "" if sha256 is None else sha256.hex(), body is not None,
+            task_id, revision, round_, None if sha256 is None else sha256.hex(), body is not None,
             None if body is None else json.loads(body), commitment, entry,
         )
         for revision, round_, sha256, commitment, entry, body in rows

@@ -54,18 +54,22 @@ class Writer:
             self._queue.put(call)
         return call
 
-    def close(self) -> None:
-        """Commit what is waiting, seal a long backlog, end the thread. May be called twice."""
+    def close(self, seconds: float | None = None) -> bool:
+        """Commit what is waiting, seal a long backlog, end the thread. May be called twice.
+
+        False if the thread has not ended after `seconds`: it waits for a turn, and ends after it.
+        """
         if os.getpid() != self._pid:
-            return  # without the lock, which a thread of the parent may have held at the fork
+            return True  # without the lock, which a thread of the parent may have held at the fork
         with self._lock:
-            thread, self._thread = self._thread, None
+            thread = self._thread
             already, self._closed = self._closed, True
-        if already:
-            return
-        if thread is not None:
+        if thread is None:
+            return True
+        if not already:
             self._queue.put(None)
-            thread.join()
+        thread.join(seconds)
+        return not thread.is_alive()
 
     def _run(self) -> None:
         while True:

@@ -70,10 +70,14 @@ class Handle(Journal):
         self.close()
 
     def close(self) -> None:
-        """Finish what was sent and give the store back. A second call does nothing."""
+        """Finish what was sent and give the store back. A second call does nothing.
+
+        Where no turn comes within `wait_seconds`, what was sent stays open, and so does the store:
+        nobody who waits for an answer has been given one.
+        """
         self._store.not_inside()
-        self._writer.close()
-        self._store.close()
+        if self._writer.close(self._wait_seconds):
+            self._store.close(self._wait_seconds)
 
     def as_caller(self, actor: str, kind: Kind = "operator", scope: str | None = None) -> Handle:
         """The same store for another caller, sharing its commits. Close only the first handle."""
@@ -88,7 +92,8 @@ class Handle(Journal):
         """Hand commands in without waiting; the future gives one outcome each.
 
         Cancelling the future does not take the commands back. For asyncio wrap it with
-        `asyncio.wrap_future`.
+        `asyncio.wrap_future`. A callback of the future's own runs inside the turn to write: it
+        must be short, and can send nothing.
         """
         from concurrent.futures import Future
 
@@ -326,7 +331,7 @@ def open_handle(
 ) -> Handle:
     """Open a store: a path, or `:memory:`. A missing file is created only with `create`.
 
-    `wait_seconds` bounds how long a call waits for its turn. `allow_filesystem` names a network
+    `wait_seconds` bounds how long opening and each call wait for their turn. `allow_filesystem` names a network
     or user-space file system type that is to be allowed although SQLite is not safe there.
     `clock` and `draw` are for tests. Raises Unavailable, SchemaMismatch, InvalidRequest.
     """
@@ -336,5 +341,8 @@ def open_handle(
         raise InvalidRequest(f"{url.split(':', 1)[0]}:// is not a kind of store known here")
     caller = caller_of(scope, actor, kind)
     clock = clock or SystemClock()
-    store = open_store(url, create=create, now=clock.wall(), allow_filesystem=allow_filesystem)
+    store = open_store(
+        url, create=create, now=clock.wall(), allow_filesystem=allow_filesystem,
+        wait_seconds=wait_seconds,
+    )  # fmt: skip
     return Handle(store, caller, clock, draw or SystemDraw(), wait_seconds)

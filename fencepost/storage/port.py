@@ -97,5 +97,5 @@ class Store(Protocol):
     def about(self) -> dict[str, Any]:
         """What `doctor` tells of the store."""
 
-    def close(self) -> None:
-        """Give everything back. A second call does nothing."""
+    def close(self, seconds: float | None = None) -> None:
+        """Give everything back, waiting at most `seconds` for a turn. Again: does nothing."""

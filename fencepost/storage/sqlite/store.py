@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -274,13 +274,18 @@ class SqliteStore:
             "scrub_pending": self.scrub_pending,
         }
 
-    def close(self) -> None:
+    def close(self, seconds: float | None = None) -> None:
         if self.closed or os.getpid() != self._pid:
             return
-        # The last connection to close writes the log back: that is a checkpoint, so a turn.
-        with nullcontext() if self.read_only else self._turn, self._mutex:
-            self._close_connections()
-            self.closed = True
+        with ExitStack() as stack:
+            # The last connection to close writes the log back: that is a checkpoint, so a turn.
+            # Where none is to be had, somebody else has the file open and ours is not the last.
+            if not self.read_only:
+                with suppress(Unavailable):
+                    stack.enter_context(having(self._turn, seconds))
+            with self._mutex:
+                self._close_connections()
+                self.closed = True
         self._turn.close()
 
     def _close_connections(self) -> None:
@@ -290,8 +295,9 @@ class SqliteStore:
 
 
 def open_store(
-    path: str, *, create: bool, now: int, allow_filesystem: str | None = None
-) -> SqliteStore:
+    path: str, *, create: bool, now: int, allow_filesystem: str | None = None,
+    wait_seconds: float | None = None,
+) -> SqliteStore:  # fmt: skip
     """Open (and if asked create) the store at `path`. Raises Unavailable or SchemaMismatch."""
     if path == MEMORY:
         store = SqliteStore(MEMORY, None, NoTurn())
@@ -304,14 +310,24 @@ def open_store(
         )
     turn = TurnLock(place.path)
     if create and not (place.exists and not place.writable):
-        _create(place, turn, now, into=False)
+        _create(place, turn, now, into=False, seconds=wait_seconds)
         place = check_place(place.path, allow_filesystem)
-    return _opened(place, turn)
+    return _opened(place, turn, wait_seconds)
 
 
-def _opened(place: Place, turn: Turn) -> SqliteStore:
+@contextmanager
+def having(turn: Turn, seconds: float | None) -> Iterator[None]:
+    """The turn, waited for without end or, where `seconds` are given, until Unavailable."""
+    turn.acquire(seconds)
     try:
-        with turn if place.writable else NoTurn():
+        yield
+    finally:
+        turn.release()
+
+
+def _opened(place: Place, turn: Turn, seconds: float | None) -> SqliteStore:
+    try:
+        with having(turn if place.writable else NoTurn(), seconds):
             store = SqliteStore(place.path, place, turn)
             try:
                 schema.check(store._write, place.path)
@@ -334,9 +350,11 @@ def install_into(path: str, *, now: int, allow_filesystem: str | None = None) ->
     _create(place, TurnLock(place.path), now, into=True)
 
 
-def _create(place: Place, turn: Turn, now: int, *, into: bool) -> None:
+def _create(
+    place: Place, turn: Turn, now: int, *, into: bool, seconds: float | None = None
+) -> None:
     """Create the store's tables unless they are there. Ten processes may do so at once."""
-    with turn:
+    with having(turn, seconds):
         try:
             if not place.exists:
                 os.close(os.open(place.path, os.O_CREAT | os.O_RDWR, 0o644))

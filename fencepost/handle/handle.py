@@ -331,9 +331,9 @@ def open_handle(
 ) -> Handle:
     """Open a store: a path, or `:memory:`. A missing file is created only with `create`.
 
-    `wait_seconds` bounds how long opening and each call wait for their turn. `allow_filesystem` names a network
-    or user-space file system type that is to be allowed although SQLite is not safe there.
-    `clock` and `draw` are for tests. Raises Unavailable, SchemaMismatch, InvalidRequest.
+    `wait_seconds` bounds how long opening and each call wait for their turn. `allow_filesystem`
+    names a network or user-space file system type that is to be allowed although SQLite is not
+    safe there. `clock` and `draw` are for tests. Raises Unavailable, SchemaMismatch, InvalidRequest.
     """
     if type(url) is not str:
         url = fspath(url)

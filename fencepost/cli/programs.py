@@ -1,4 +1,4 @@
-"""demo, bench and completion: what brings its own arguments, or none that touch a store."""
+"""demo, bench, conform and completion: what has its own arguments, or touches no store."""
 
 from __future__ import annotations
 
@@ -20,12 +20,23 @@ def bench(args: Namespace, out: Out) -> int:
     return _program("bench", args, out)
 
 
+def conform(args: Namespace, out: Out) -> int:
+    """The kit has a command line of its own, since it also runs where nothing is installed."""
+    from fencepost.conformance.fault_injection_tests import main
+
+    return main([*args.rest, *_json(args, out)])
+
+
 def _program(name: str, args: Namespace, out: Out, *views: object) -> int:
     if not {"-h", "--help"}.isdisjoint(args.rest):
         print("examples:", *(f"  {line}" for line in SUBCOMMANDS[name].examples), "", sep="\n")
-    flags = ["--json"] if out.json and "--json" not in args.rest else []
-    code: int = import_module(f"fencepost.operate.{name}").main([*args.rest, *flags], *views)
+    program = import_module(f"fencepost.operate.{name}")
+    code: int = program.main([*args.rest, *_json(args, out)], *views)
     return code
+
+
+def _json(args: Namespace, out: Out) -> list[str]:
+    return ["--json"] if out.json and "--json" not in args.rest else []
 
 
 def completion(args: Namespace, out: Out) -> int:

@@ -359,6 +359,12 @@ SUBCOMMANDS: dict[str, Subcommand] = {
             "fencepost bench --check                   exit 1 if a target is missed",
         ), forwards=True,
     ),
+    "conform": Subcommand(
+        "put a queue through the conformance kit", "programs.conform", _none,
+        ("fencepost conform sqlite", "fencepost conform reference --junit junit.xml",
+         'fencepost conform stdio:"python3 my_target.py"', "fencepost conform --list"),
+        forwards=True,
+    ),
     "completion": Subcommand(
         "print the completion file of a shell", "programs.completion", _completion,
         ("fencepost completion bash > /etc/bash_completion.d/fencepost",),

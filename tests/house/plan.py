@@ -25,6 +25,7 @@ FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms.spl
 # (importing room, imported room): why this one may look sideways.
 SIDEWAYS: dict[tuple[str, str], str] = {
     ("journal", "rules"): "verify judges moves and fences by the one table of the rules",
+    ("cli", "conformance"): "conform hands its arguments on to the kit, which knows nothing of it",
     ("operate", "cli"): "long runs show tables and progress with cli/terminal.py, as the verbs do",
 }
 # The same for an import under `if TYPE_CHECKING`, which nothing runs.
@@ -60,6 +61,7 @@ SQLITE_USERS = {
     "storage/": "the store itself",
     "engine/": "the caller's transaction takes a connection of the caller's",
     "conformance/sqlite_reference.py": "a kit in one file, written independently of storage/",
+    "conformance/verification.py": "asks for SQLite's version, which the verification names",
 }
 SQL_IN_PYTHON = {"conformance/sqlite_reference.py": "a kit in one file, made to be carried off"}
 STAND_ALONE = {"conformance/sqlite_reference.py": "the oracle: what it shared, it could not check"}

@@ -5,7 +5,7 @@
 #    source ~/.local/share/bash_completion/fencepost
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_fencepost_subparsers=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench completion)
+_shtab_fencepost_subparsers=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform completion)
 
 _shtab_fencepost_enqueue_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --text --task-key --priority --due-at --max-attempts --from --tasks --key --request)
 _shtab_fencepost_claim_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --worker --task --limit --lease-seconds --key --request)
@@ -42,6 +42,7 @@ _shtab_fencepost_backup_option_strings=(-h --help --store --scope --actor --json
 _shtab_fencepost_doctor_option_strings=(-h --help --store --scope --actor --json --allow-filesystem)
 _shtab_fencepost_demo_option_strings=(-h --help)
 _shtab_fencepost_bench_option_strings=(-h --help)
+_shtab_fencepost_conform_option_strings=(-h --help)
 _shtab_fencepost_completion_option_strings=(-h --help --store --scope --actor --json --allow-filesystem)
 _shtab_fencepost_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --version)
 
@@ -109,7 +110,7 @@ _shtab_fencepost_resolve___to_choices=(done retry give_up)
 _shtab_fencepost_review_pos_2_choices=(accepted rejected)
 _shtab_fencepost_list___state_choices=(ready leased done dead blocked cancelled)
 _shtab_fencepost_completion_pos_0_choices=(bash zsh fish)
-_shtab_fencepost_pos_0_choices=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench completion)
+_shtab_fencepost_pos_0_choices=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform completion)
 
 _shtab_fencepost_enqueue__h_nargs=0
 _shtab_fencepost_enqueue___help_nargs=0
@@ -227,6 +228,8 @@ _shtab_fencepost_demo__h_nargs=0
 _shtab_fencepost_demo___help_nargs=0
 _shtab_fencepost_bench__h_nargs=0
 _shtab_fencepost_bench___help_nargs=0
+_shtab_fencepost_conform__h_nargs=0
+_shtab_fencepost_conform___help_nargs=0
 _shtab_fencepost_completion__h_nargs=0
 _shtab_fencepost_completion___help_nargs=0
 _shtab_fencepost_completion___json_nargs=0

@@ -50,7 +50,7 @@ function _shtab_fencepost_using
   test "$_shtab_fencepost_cmdpath" = "$argv"
 end
 
-set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench completion
+set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform completion
 set -g _shtab_fencepost_opts_with_value --actor --after --allow-filesystem --due-at --epoch --evidence --fence --followups --from --into --key --lease-seconds --limit --max-attempts --policy-version --priority --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --then --to --worker
 
 complete -c fencepost -e
@@ -404,6 +404,8 @@ complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npo
 complete -c fencepost -n '_shtab_fencepost_using demo' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a bench -d 'measure this store on this disk'
 complete -c fencepost -n '_shtab_fencepost_using bench' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a conform -d 'put a queue through the conformance kit'
+complete -c fencepost -n '_shtab_fencepost_using conform' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a completion -d 'print the completion file of a shell'
 complete -c fencepost -n '_shtab_fencepost_using completion' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using completion' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store (FENCEPOST_STORE; default ./fencepost.db)'

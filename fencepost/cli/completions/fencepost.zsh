@@ -17,6 +17,7 @@ _shtab_fencepost_commands() {
     clock-reset:'lower the store'"'"'s time to the wall clock; all leases end'
     complete:'end a task, with a result or without'
     completion:'print the completion file of a shell'
+    conform:'put a queue through the conformance kit'
     demo:'the main job on real files, with workers that fail'
     doctor:'say what the store stands on, and what is wrong'
     enqueue:'put a task on a queue, or one for each line of a file'
@@ -169,6 +170,13 @@ _shtab_fencepost_completion_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_completion_defaults_added=0
+
+_shtab_fencepost_conform_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_conform_defaults_added=0
 
 _shtab_fencepost_demo_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -643,6 +651,7 @@ _shtab_fencepost() {
         clock-reset) _arguments -C -s $_shtab_fencepost_clock_reset_options ;;
         complete) _arguments -C -s $_shtab_fencepost_complete_options ;;
         completion) _arguments -C -s $_shtab_fencepost_completion_options ;;
+        conform) _arguments -C -s $_shtab_fencepost_conform_options ;;
         demo) _arguments -C -s $_shtab_fencepost_demo_options ;;
         doctor) _arguments -C -s $_shtab_fencepost_doctor_options ;;
         enqueue) _arguments -C -s $_shtab_fencepost_enqueue_options ;;

@@ -1,0 +1,98 @@
+"""What a human is owed and may say: reviews, and erasure that leaves a tombstone."""
+
+from __future__ import annotations
+
+from .law import law
+from .store import OPERATOR, OUTBOX, QUEUE, Caller, Json, Store, command, equal, on_lease
+
+ANN = Caller("human", "ann")
+
+
+@law(verbs="submit review", kinds="human", code="commitment_closed")
+def a_review_closes_one_revision_once(store: Store) -> None:
+    """A human's word closes the commitment of the revision that it names, once; the task's state
+    stays; a new result opens a new commitment."""
+    lease = store.lease("w1")
+    store.accept(on_lease("submit", lease, result="one"))
+    review: Json = {"task_id": lease.task_id, "verdict": "accepted"}
+    with store.unchanged("stale_revision"):
+        store.refuse(command("review", ANN, revision=2, **review), "stale_revision")
+    store.accept(command("review", ANN, revision=1, **review))
+    equal("state", "leased", store.task(lease.task_id)["state"])
+    store.accept(on_lease("submit", lease, result="two"))
+    equal("commitments", ["accepted", "open"], store.commitments(lease.task_id))
+    with store.unchanged("commitment_closed"):
+        again = command("review", ANN, task_id=lease.task_id, revision=1, verdict="rejected")
+        store.refuse(again, "commitment_closed")
+
+
+@law(verbs="complete review", kinds="human", code="invalid_request")
+def a_rejected_result_may_be_asked_for_again(store: Store) -> None:
+    """A rejection may start a new round at once; the rejected result stays, and the next one
+    opens a commitment of its own. An acceptance may not."""
+    lease = store.lease("w1")
+    store.accept(on_lease("complete", lease, result="one"))
+    named: Json = {"task_id": lease.task_id, "revision": 1, "requeue": True}
+    with store.unchanged("invalid_request"):
+        store.refuse(command("review", ANN, verdict="accepted", **named), "invalid_request")
+    store.accept(command("review", ANN, verdict="rejected", **named))
+    equal("state", "ready", store.task(lease.task_id)["state"])
+    store.accept(on_lease("complete", store.claim("w2"), result="one"))
+    equal("commitments", ["rejected", "open"], store.commitments(lease.task_id))
+
+
+@law(verbs="complete erase queue.set", code="receipt_erased")
+def an_erased_task_leaves_a_tombstone(store: Store) -> None:
+    """Erasure takes payload, results, task key and openings, and what was owed for them. What is
+    left refuses the task's key and its commands' keys: nothing is carried out a second time."""
+    store.settings(destinations=[OUTBOX])
+    lease = store.lease("w1", {"name": "synthetic"}, key="page-17")
+    sent = on_lease("complete", lease, "op-1", result="an answer")
+    first = store.accept(sent)
+    (message,) = store.tasks(OUTBOX)
+    store.accept(command("erase", task_id=lease.task_id))
+    task = store.task(lease.task_id)
+    equal("the tombstone", ("done", True, None, None),
+          (task["state"], task["erased"], task["key"], task["payload"]))  # fmt: skip
+    (row,) = store.results(lease.task_id)
+    equal("its result", (False, None, None), (row["kept"], row["value"], row["result_sha256"]))
+    owed = store.task(message["task_id"])
+    equal("its message", (True, None), (owed["erased"], owed["payload"]))
+    told = store.read("receipt", OPERATOR, key="op-1", actor="w1")
+    hidden = told.get("issues") in (["receipt_erased"], ["not_found"])
+    equal("the receipt is not shown", True, hidden, "receipt_erased")
+    with store.unchanged("receipt_erased"):
+        store.refuse(sent, "receipt_erased")
+        store.refuse(on_lease("complete", lease, "op-2"), "receipt_erased")
+        tasks = [{"payload": {"name": "synthetic"}, "key": "page-17"}]
+        store.refuse(command("enqueue", queue=QUEUE, tasks=tasks), "receipt_erased")
+    body = store.entries()[first["receipt"]["number"] - 1]["entry"]
+    equal("the entry stays as it was", first["receipt"]["entry"], body)
+
+
+@law(verbs="complete erase", code="receipt_erased")
+def an_open_task_that_is_erased_is_cancelled(store: Store) -> None:
+    """Erasing a task that somebody holds ends it: the worker is told, and nothing is accepted."""
+    lease = store.lease("w1")
+    store.accept(command("erase", task_id=lease.task_id))
+    equal("state", "cancelled", store.task(lease.task_id)["state"])
+    with store.unchanged("receipt_erased"):
+        store.refuse(on_lease("complete", lease, result="late"), "receipt_erased")
+    equal("results", [], store.results(lease.task_id))
+
+
+@law(controls="clock", verbs="complete purge queue.set")
+def a_purge_takes_only_what_has_been_kept_long_enough(store: Store) -> None:
+    """Ended tasks go when their retention is over, and not a microsecond earlier; open ones and
+    tasks of a queue without retention stay."""
+    store.settings(retain_seconds=100)
+    ended = store.lease("w1")
+    store.accept(on_lease("complete", ended, result="one"))
+    kept = store.claim("w1", task_id=store.offer(queue="kept"))
+    store.accept(on_lease("complete", kept))
+    waiting = store.offer()
+    store.wait_microseconds(99_999_999)
+    equal("purged before", [], store.accept(command("purge"))["task_ids"])
+    store.wait_microseconds(1)
+    equal("purged", [ended.task_id], store.accept(command("purge"))["task_ids"])
+    equal("what is left", {kept.task_id, waiting}, {task["task_id"] for task in store.tasks()})

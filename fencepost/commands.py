@@ -279,6 +279,8 @@ class Request(NamedTuple):
 
     @classmethod
     def _sealed(cls, command: Command, body: bytes, key: str | None) -> Request:
+        if len(body) > fields.MAX_BODY_BYTES:
+            raise InvalidRequest(f"command is larger than {fields.MAX_BODY_BYTES} bytes")
         digest = canonical.sha256(body)
         members = command.members
         result = members.get("result") or members.get("evidence")

@@ -147,3 +147,11 @@ def test_a_command_may_be_sent_in_any_layout_and_its_bytes_are_those_sent(given_
     request = Request.read(raw)
     assert (request.body, request.sha256) == (raw, canonical.sha256(raw))
     assert request.command == Request.read(canonical.dumps(given_object)).command
+
+
+def test_a_command_made_here_is_as_long_at_most_as_one_that_is_read():
+    room = fields.MAX_BODY_BYTES - len(PAYLOAD % b'""')
+    body = Request.of(Enqueue("q", (NewTask("x" * room),))).body
+    assert len(body) == fields.MAX_BODY_BYTES and Request.read(body).body == body
+    with pytest.raises(InvalidRequest, match="larger than"):
+        Request.of(Enqueue("q", (NewTask("x" * (room + 1)),)))

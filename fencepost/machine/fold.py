@@ -125,7 +125,12 @@ def replay(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
     claimed: tuple[tuple[str, int], ...] = ()
     if command.verb == "claim":
         claimed = tuple((item["task_id"], item["fence"]) for item in receipt.entry["tasks"])
-    outcome = Outcome("accepted", receipt=receipt, task_ids=receipt.about, replayed=True)
+    facts = {}
+    if command.verb == "erase" and task is not None:  # it is there still: it had to be left
+        facts = {"remaining": max(len(retention.still_owed(batch, task)), 1)}
+    outcome = Outcome(
+        "accepted", receipt=receipt, task_ids=receipt.about, replayed=True, facts=facts
+    )
     return Verdict(outcome, claimed)
 
 

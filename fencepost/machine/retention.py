@@ -30,8 +30,7 @@ def erase(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
         codes.append(code)
     if codes:
         return refuse(codes, command, **facts(task))
-    children = (batch.loaded.tasks.get(child) for child in batch.loaded.children.get(task.id, ()))
-    owed = [child for child in children if child is not None and not child.erased]
+    owed = still_owed(batch, task)
     rows = owed[:ERASED_AT_ONCE]
     remaining = len(owed) - len(rows)
     if not remaining:
@@ -41,6 +40,12 @@ def erase(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
     for row in rows:
         _forget(batch, row)
     return accept(receipt, [row.task_id for row in rows], remaining=remaining)
+
+
+def still_owed(batch: Batch, task: TaskRow) -> list[TaskRow]:
+    """Its obligations that are not erased; of those that one entry cannot name, one is loaded."""
+    children = (batch.loaded.tasks.get(child) for child in batch.loaded.children.get(task.id, ()))
+    return [child for child in children if child is not None and not child.erased]
 
 
 def _erase(batch: Batch, row: TaskRow, fence: int | None) -> str:

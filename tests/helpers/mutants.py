@@ -227,7 +227,7 @@ MACHINE = [
     bent("evidence is no result", operators.resolve,
          "accept_once(batch, task, evidence, request.result_sha256)", "[]",
          "evidence_of_a_resolve_is_a_result"),
-    bent("an erase leaves the obligations", retention.erase,
+    bent("an erase leaves the obligations", retention.still_owed,
          "[child for child in children if child is not None and not child.erased]", "[]", ERASED),
     bent("an enqueue of a known key leaves no trace", tasks.enqueue,
          "batch.changes.named += known", "pass", NAMED_AGAIN),

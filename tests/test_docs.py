@@ -144,7 +144,7 @@ def test_the_readme_s_shell_lines_run_as_a_newcomer_types_them(tmp_path: Path) -
     assert receipts[0] == receipts[1] != []
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/in-your-database.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/in-your-database.md", "docs/contract.md"])
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path) -> None:
     for place, block in enumerate(blocks(page, "python")):
         if "app.db" in block:

@@ -102,3 +102,19 @@ def test_a_program_of_ours_gets_its_own_arguments(shell, monkeypatch, name):
     assert shell("--json", name, "--json").code == shell(name, "--help").code == 5
     assert given == [["DIR", "--seed", "1", "--", "-x"], ["--json"], ["--help"]]
     assert shell(name, "-h").out.startswith("examples:\n  fencepost ")
+
+
+@POSIX
+def test_a_closed_stream_takes_nothing_and_spoils_nothing(shell):
+    def ran(words):
+        return subprocess.run(
+            ["sh", "-c", " ".join(command(*words))], cwd=shell.folder, check=False,
+            env=environment(), capture_output=True,
+        )  # fmt: skip
+
+    assert ran(("enqueue", "q", "1", ">&-")).returncode == 0
+    assert ran(("list", ">&-")).returncode == 0
+    refused = ran(("--json", "show", "01900000-0000-7000-8000-000000000000", "2>&-"))
+    assert refused.returncode == 4
+    assert len(refused.stdout.splitlines()) == 1, "what is said on stderr is not on stdout"
+    assert len(shell("list", "--json").out.splitlines()) == 1

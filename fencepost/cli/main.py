@@ -13,7 +13,7 @@ from fencepost import log
 from fencepost.cli.output import BROKEN_PIPE, INTERNAL, INTERRUPTED, Out, asking
 from fencepost.cli.parser import parse
 from fencepost.cli.subcommands import SUBCOMMANDS
-from fencepost.cli.terminal import use_utf8
+from fencepost.cli.terminal import open_what_is_closed, use_utf8
 from fencepost.issues import FencepostError, OutcomeUnknown
 from fencepost.version import VERSION
 
@@ -21,6 +21,7 @@ from fencepost.version import VERSION
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: this process's). Returns the exit code, never raises."""
     words = list(sys.argv[1:] if argv is None else argv)
+    open_what_is_closed()
     use_utf8(sys.stdout, sys.stderr)
     out = Out(json="--json" in words)
     args = Namespace(sent=None)

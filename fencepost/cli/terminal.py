@@ -8,6 +8,7 @@ change the title or turn the reading direction. Colour only repeats what the wor
 from __future__ import annotations
 
 import os
+import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -39,6 +40,15 @@ def use_utf8(*streams: TextIO) -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def open_what_is_closed() -> None:
+    """A stream that the caller has closed (`>&-`) is None: what is said there goes nowhere, and
+    what is said on stderr not to stdout, where print would put it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # for the life of the process, and so that no file of ours gets its number
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def can_rewrite(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

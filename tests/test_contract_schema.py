@@ -36,7 +36,7 @@ LINES = [
     {"id": 1, "op": "describe"}, {"id": 1, "op": "fresh", "owner": "A"},
     {"id": 1, "op": "send", **SEND}, {"id": 1, "op": "advance", "seconds": 0.5},
     {"id": 1, "op": "read", "owner": "B", "caller": CALLER, "what": "task", "task_id": "t"},
-    {"id": 1, "op": "advance_microseconds", "microseconds": 1},
+    {"id": 1, "op": "advance", "microseconds": 1},
     {"id": 1, "op": "fail_next", "owner": "A", "place": "after_commit"},
     {"id": 1, "op": "copy", "source": "A", "target": "B", "pinned": True},
     {"id": 1, "op": "race", "sends": [SEND, SEND]},

@@ -12,7 +12,16 @@ from typing import Any
 
 from fencepost import issues
 from fencepost.journal import entry
-from fencepost.machine import batch, claims, fold, operators, results, retention, tasks
+from fencepost.machine import (
+    batch,
+    claims,
+    fold,
+    operators,
+    results,
+    retention,
+    settings,
+    tasks,
+)
 from fencepost.rules import authority, fence, lifecycle, limits, retry
 from fencepost.rules import results as result_rules
 from helpers.faults import Patch, edit, replace_function
@@ -239,6 +248,9 @@ MACHINE = [
          "settings.retain_seconds", "None", PURGED),
     bent("a purge takes living tasks", retention._due, "row.state not in ENDED", "False",
          "a_purge_spares_what_its_batch_has_requeued"),
+    bent("a reset begins no epoch", settings.clock_reset, "batch.epoch += 1", "pass", FENCES),
+    bent("a reset raises no floor", settings.clock_reset, "batch.floor = batch.epoch", "pass",
+         FLOOR),
     bent("an entry tells the state of a moment before", entry.item, "{task.state}", "{before}",
          "the_entry_tells_the_task_as_it_is_afterwards"),
     bent("after is blind to the fence", entry.projection, "task.fence,", "0,",

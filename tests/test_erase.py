@@ -304,6 +304,18 @@ def test_a_batch_that_erases_a_task_forgets_whoever_named_it_by_its_key(lab):
     assert told[1].issues == ("receipt_erased",)
 
 
+def test_who_asks_for_an_erased_receipt_is_told_that_it_was_there(lab):
+    task_id = lab.fp.enqueue(QUEUE, 1, idempotency_key="gone").task_id
+    (lease,) = lab.fp.claim(QUEUE, worker_id="w")
+    lease.complete(2, key="done")
+    lab.fp.erase(task_id)
+    for key, actor in (("gone", None), ("done", "w")):
+        with pytest.raises(ReceiptErased, match="carried out once"):
+            lab.fp.receipt(key, actor=actor)
+    with pytest.raises(fencepost.NotFound):
+        lab.fp.receipt("gone", actor="w")
+
+
 def test_an_erase_that_was_sent_again_says_what_is_left_to_do(lab):
     lab.fp.enqueue(QUEUE, 1)
     (lease,) = lab.fp.claim(QUEUE, worker_id="w")

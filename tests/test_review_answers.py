@@ -137,7 +137,7 @@ def test_in_a_revoked_scope_its_settings_are_told_to_operator_and_auditor_alone(
         for kind in ("operator", "auditor"):
             assert stand.fp.as_caller("a", kind).scope().policy_version == 7
         for kind in ("producer", "worker", "human", "dispatcher"):
-            with pytest.raises(fencepost.ScopeRevoked):
+            with pytest.raises(fencepost.ScopeRevoked, match="^the scope has been revoked"):
                 stand.fp.as_caller("a", kind).scope()
 
 

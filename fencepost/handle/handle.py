@@ -241,9 +241,11 @@ class Handle(Journal):
         if stored is None and len(key) == 64 and set(key) <= set("0123456789abcdef"):
             steps = reading.receipt_of_request(self.caller.scope, bytes.fromhex(key))
             stored = self._store.read(steps)
-        if stored is None:
-            raise error_for(_not_found(f"there is no receipt under the key {key}"))
-        return opened(stored)
+        if stored is not None:
+            return opened(stored)
+        if self._store.read(reading.is_erased(lookup)):
+            raise error_for(refuse(("receipt_erased",), Command()).outcome)
+        raise error_for(_not_found(f"there is no receipt under the key {key}"))
 
     def queue(self, queue: str) -> QueueSettings:
         """The settings of a queue. Raises NotFound."""
@@ -333,7 +335,8 @@ def open_handle(
 
     `wait_seconds` bounds how long opening and each call wait for their turn. `allow_filesystem`
     names a network or user-space file system type that is to be allowed although SQLite is not
-    safe there. `clock` and `draw` are for tests. Raises Unavailable, SchemaMismatch, InvalidRequest.
+    safe there. `clock` and `draw` are for tests. Raises Unavailable, SchemaMismatch and
+    InvalidRequest.
     """
     if type(url) is not str:
         url = fspath(url)

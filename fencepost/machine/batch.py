@@ -358,7 +358,8 @@ def refuse(codes: Sequence[str], command: Command, message: str = "", **facts: A
     issue = ISSUES[issues[0]]
     if issue.rule <= ENDS_THE_LIST:
         issues = issues[:1]
-    text = message or f"{command.verb}: {issue.meaning}; {issue.advice}"
+    told = f"{issue.meaning}; {issue.advice}"
+    text = message or (f"{command.verb}: {told}" if command.verb else told)
     return Verdict(
         Outcome(status_of(issues[0]), issues, text, facts=facts)  # type: ignore[arg-type]
     )

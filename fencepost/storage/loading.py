@@ -3,6 +3,7 @@ writer and scope rows, keys, tasks. Receipts are read by statements of their own
 
 from __future__ import annotations
 
+import hmac
 import json
 from collections.abc import Callable, Sequence
 from heapq import heapify
@@ -149,6 +150,11 @@ def task_row(row: tuple[Any, ...], queue: QueueRow) -> TaskRow:
 def request_id(sha256: bytes) -> int:
     """The first 8 bytes of a digest as a signed number, which an index holds cheaply."""
     return int.from_bytes(sha256[:8], "big", signed=True)
+
+
+def buried(secret: bytes, lookup: str) -> bytes:
+    """How an erased key is kept: HMAC-SHA-256 under the store's secret."""
+    return hmac.digest(secret, lookup.encode(), "sha256")
 
 
 def _of_tasks(loaded: Loaded, wanted: Needs) -> Steps[None]:

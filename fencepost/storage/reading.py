@@ -7,7 +7,7 @@ from typing import Any
 
 from fencepost.machine.batch import Stored
 from fencepost.model import RefusedResult, Result, Task
-from fencepost.storage.loading import request_id
+from fencepost.storage.loading import buried, request_id
 from fencepost.storage.steps import Steps, one
 
 PAGE = 200
@@ -75,6 +75,13 @@ def refused(row_id: int, task_id: str, after: int, limit: int = PAGE) -> Steps[
 def receipt(lookup: str) -> Steps[Stored | None]:
     rows = yield one("receipt", key=lookup)
     return Stored(*rows[0]) if rows else None
+
+
+def is_erased(lookup: str) -> Steps[bool]:
+    """Whether the receipt of this key has been erased, or purged not long ago."""
+    ((*_, secret),) = yield one("store_about")
+    rows = yield one("tombstone", lookup=buried(secret, lookup))
+    return bool(rows)
 
 
 def receipt_of_request(scope: str, sha256: bytes) -> Steps[Stored | None]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -74,12 +72,12 @@ class SqliteTransaction:
             raise explained(error, self.where) from error
 
     def bury(self, lookup: str) -> bytes:
-        """How an erased key is kept: HMAC-SHA-256 under the store's secret."""
+        """The lookup of an erased key, under this store's secret."""
         if self._secret is None:
             rows = self.connection.execute(STATEMENTS["store_about"]).fetchall()
             self._secret = rows[0][-1]
         assert self._secret is not None
-        return hmac.digest(self._secret, lookup.encode(), hashlib.sha256)
+        return loading.buried(self._secret, lookup)
 
 
 class BorrowedTransaction(SqliteTransaction):

@@ -50,7 +50,7 @@ def _new_round(batch: Batch, task: TaskRow) -> None:
     task.state = "ready"
     task.round += 1
     task.attempt = 0
-    task.due_at = batch.now
+    task.due_at = task.created_at  # at once, whatever a clock says (rules/retry.py)
     task.reason = None
     batch.offer(task)
 
@@ -71,7 +71,7 @@ def resolve(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
         task.state = "done"
     elif command.to == "retry":
         task.state = "ready"
-        task.due_at = batch.now
+        task.due_at = task.created_at
         batch.offer(task)
     else:
         task.state = "dead"

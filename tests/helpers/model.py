@@ -234,7 +234,7 @@ class Model:
         if job.state not in ENDED:
             return ("failed", f"task_{job.state}")
         job.state, job.round, job.attempt = "ready", job.round + 1, 0
-        job.due = job.changed = self.now
+        job.due, job.changed = job.created, self.now
         return OK
 
     def resolve(self, job: Job, to: str, evidence: object) -> tuple[Verdict, bool]:
@@ -242,7 +242,7 @@ class Model:
             return ("failed", f"task_{job.state}"), False
         added = to == "done" and job.add(evidence)
         job.state = {"done": "done", "retry": "ready", "give_up": "dead"}[to]
-        job.due = self.now if to == "retry" else job.due
+        job.due = job.created if to == "retry" else job.due
         job.changed = self.now
         return OK, added
 

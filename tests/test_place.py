@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import fencepost
 from fencepost.issues import Unavailable
 from fencepost.storage.sqlite.place import REFUSED_FILESYSTEMS, Place, check_place
 
@@ -226,3 +230,13 @@ def test_a_folder_that_may_not_be_entered_is_refused(folder):
     (folder / "work.db").touch()
     folder.chmod(0o600)
     assert "cannot be looked at" in seen_by_nobody(folder / "work.db")
+
+
+def test_a_command_that_a_message_advises_can_be_pasted(tmp_path):
+    path = tmp_path / "an app's.db"
+    with closing(sqlite3.connect(path)) as application:
+        application.execute("create table theirs (x)")
+    with pytest.raises(Unavailable) as told:
+        fencepost.open(path)
+    words = shlex.split(str(told.value).rpartition("run: ")[2])
+    assert words == ["fencepost", "init", "--into", str(path)]

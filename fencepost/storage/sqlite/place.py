@@ -40,6 +40,13 @@ class Place:
     writable: bool
 
 
+def pasted(path: Path | str) -> str:
+    """The path as a shell takes it, for the commands that messages advise."""
+    from shlex import quote  # only where something went wrong
+
+    return quote(str(path))
+
+
 def check_place(
     path: Path, allow_filesystem: str | None = None, *, mountinfo: str | None = None
 ) -> Place:

@@ -12,6 +12,7 @@ from typing import Any
 from fencepost.issues import SchemaMismatch, Unavailable
 from fencepost.storage.migrate import Migration, migrations, split
 from fencepost.storage.sqltext import statements, text_of
+from fencepost.storage.sqlite.place import pasted
 
 PACKAGE = "fencepost.storage.sqlite"
 SQL = statements(PACKAGE, "schema.sql")
@@ -44,7 +45,7 @@ def check(connection: sqlite3.Connection, path: Path | str) -> None:
     if not is_store(connection):
         raise Unavailable(
             f"{path} is a SQLite database but not a Fencepost store; to install one beside the "
-            f"application's tables run: fencepost init --into {path}"
+            f"application's tables run: fencepost init --into {pasted(path)}"
         )
     version = version_of(connection)
     if version > LATEST:
@@ -53,7 +54,8 @@ def check(connection: sqlite3.Connection, path: Path | str) -> None:
         )
     if version < LATEST:
         raise SchemaMismatch(
-            f"{path} has schema {version}; run: fencepost --store {path} migrate (to {LATEST})"
+            f"{path} has schema {version}; run: fencepost --store {pasted(path)} migrate "
+            f"(to {LATEST})"
         )
 
 

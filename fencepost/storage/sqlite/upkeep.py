@@ -14,7 +14,7 @@ from fencepost.storage.migrate import Migration
 from fencepost.storage.sqlite import copying, schema
 from fencepost.storage.sqlite.connect import connect
 from fencepost.storage.sqlite.driver import STATEMENTS, explained
-from fencepost.storage.sqlite.place import Place, check_place
+from fencepost.storage.sqlite.place import Place, check_place, pasted
 from fencepost.storage.sqlite.turn import TurnLock
 
 BESIDE = ("-wal", "-shm", "-turn1", "-turn2")
@@ -61,7 +61,8 @@ def remove(place: Place) -> None:
             if others:
                 raise Unavailable(
                     f"{place.path} has tables that are not ours ({', '.join(others[:5])}) and is "
-                    f"never replaced; name another path, or run: fencepost init --into {place.path}"
+                    f"never replaced; name another path, or run: "
+                    f"fencepost init --into {pasted(place.path)}"
                 )
         for end in ("", *BESIDE):
             with suppress(FileNotFoundError):

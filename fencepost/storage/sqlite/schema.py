@@ -11,8 +11,8 @@ from typing import Any
 
 from fencepost.issues import SchemaMismatch, Unavailable
 from fencepost.storage.migrate import Migration, migrations, split
-from fencepost.storage.sqltext import statements, text_of
 from fencepost.storage.sqlite.place import pasted
+from fencepost.storage.sqltext import statements, text_of
 
 PACKAGE = "fencepost.storage.sqlite"
 SQL = statements(PACKAGE, "schema.sql")

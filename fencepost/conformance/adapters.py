@@ -216,14 +216,14 @@ def reach(target: str, seconds: float, seed: int) -> Adapter:
     if target == "reference":
         from .sqlite_reference import Reference
 
-        return Reference()
+        made: Adapter = Reference()
+        return made
     if kind == "broken":
         from .broken import BROKEN
 
         if rest not in BROKEN:
             raise Unusable(f"there is no broken queue {rest!a}; there are {', '.join(BROKEN)}")
-        made: Adapter = BROKEN[rest]()
-        return made
+        return BROKEN[rest]()
     if target == "sqlite":
         argv = [sys.executable, str(HERE / "product.py"), str(seed)]
         return Stdio(argv, seconds, _environment())

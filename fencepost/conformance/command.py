@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from .adapters import Stdio, Unusable, reach
+from .adapters import Unusable, reach
 from .cases.law import Case
 from .cases.store import Json
 from .verification import Run, reason
@@ -80,8 +80,7 @@ def run(cases: Sequence[Case], argv: Sequence[str]) -> int:
     try:
         made(adapter, chosen, lambda verdict: tell(verdict, args))
     finally:
-        if isinstance(adapter, Stdio):
-            adapter.close()
+        adapter.close()
     backend = target.partition(":")[0]
     document = made.document(backend)
     try:
@@ -149,9 +148,7 @@ def conclude(made: Run, document: Json, args: Namespace) -> None:
     counts = {word: len(made.named(word)) for word in words}
     told = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
     target = f"{document['target']['name']} {document['target']['version']}"
-    print(f"\n{document['status']}: {told} of {len(made.verdicts)} cases; {target}")
-    if document["unavailable"]:
-        print(f"could not be run: {', '.join(document['unavailable'])}")
+    print(f"\n{document['status']}: {told}, of {len(made.verdicts)} cases; {target}")
     if args.output is not None:
         print(f"written to {args.output}")
     print("self-run, review pending: a pass grants nobody authority")

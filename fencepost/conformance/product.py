@@ -130,6 +130,10 @@ class Product:
             handle.close()
         return outcomes
 
+    def close(self) -> None:
+        for handle in self.handles.values():
+            handle.close()
+
     # -- reading
 
     def read(self, owner: str, caller: Json, what: str, **names: Any) -> Any:
@@ -261,8 +265,7 @@ def main(seed: int) -> None:
         try:
             serve(product, sys.stdin, sys.stdout)
         finally:
-            for handle in product.handles.values():
-                handle.close()
+            product.close()
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ class Run:
                 verdict = _verdict(case, "blocked", why=self.unusable)
             else:
                 verdict = self.judge(adapter, case)
+            verdict["target"] = self.identity()
             self.verdicts.append(verdict)
             told(verdict)
 
@@ -66,6 +67,12 @@ class Run:
         if problems := self.contract.problems("target", self.described):
             self.block(f"describe: {problems[0]}")
 
+    def identity(self) -> str:
+        """The target's name, version and, where it tells it, digest."""
+        told = self.described
+        digest = f" sha256:{told['sha256']}" if "sha256" in told else ""
+        return f"{told['name']} {told['version']}{digest}"
+
     def block(self, why: str) -> None:
         """The target cannot be judged."""
         self.unusable = why
@@ -77,7 +84,7 @@ class Run:
     def judge(self, adapter: Adapter, case: Case) -> Json:
         """One verdict. Whatever goes wrong is a verdict, never an exception."""
         if lacking := self.lacking(case):
-            return _verdict(case, "unavailable", why=f"the target offers no {', '.join(lacking)}")
+            return _verdict(case, "unavailable", why=f"the target offers no {lacking}")
         random = Random(f"{self.seed} {case.name}")  # noqa: S311  # to be drawn again, not to hide
         try:
             adapter.fresh("A")
@@ -96,14 +103,11 @@ class Run:
             return _failed(case, Failed("the target's answer", "what the contract says", shown))
         return _verdict(case, "passed")
 
-    def lacking(self, case: Case) -> list[str]:
-        """What the case needs and the target does not offer."""
-        offered = self.described
-        return [
-            *(f"control {name}" for name in sorted(case.controls - {*offered["controls"]})),
-            *(f"operation {name}" for name in sorted(case.verbs - {*offered["operations"]})),
-            *(f"principal {name}" for name in sorted(case.kinds - {*offered["principals"]})),
-        ]
+    def lacking(self, case: Case) -> str:
+        """What the case needs and the target does not offer; empty where nothing is missing."""
+        needs = {"controls": case.controls, "operations": case.verbs, "principals": case.kinds}
+        missing = {name: sorted(needed - {*self.described[name]}) for name, needed in needs.items()}
+        return "; ".join(f"{name} {', '.join(words)}" for name, words in missing.items() if words)
 
     def keeps_the_contract(self, name: str, value: Any) -> None:
         """Every answer has the shape that the contract gives it."""
@@ -144,7 +148,8 @@ class Run:
             "object_key": self.contract.document["object_key"],
             "status": self.status(), "issues": self.issues(), "artifacts": list(ARTIFACTS),
             "sha256": {**{name: digest(HERE / name) for name in ARTIFACTS[:3]},
-                       "kit": kit_digest(), "product": self.described.get("sha256")},
+                       "kit": kit_digest(),
+                       "product": self.described.get("sha256") if backend == "sqlite" else None},
             "product": product, "backend": backend, "target": self.described,
             "versions": {"contract": self.contract.document["version"],
                          "python": platform.python_version(), "sqlite": sqlite3.sqlite_version},

@@ -17,7 +17,7 @@ from .store import (
 )
 
 
-@law(controls="threads")
+@law(controls="threads", verbs="complete")
 def two_concurrent_claimants_make_one_active_owner(store: Store) -> None:
     """Two concurrent claimants produce exactly one active owner."""
     for _ in range(5):

@@ -34,6 +34,7 @@ NASTY = (
     "${jndi:ldap://example.invalid/a}", "{{7*7}}", "$(reboot)", "`id`", "%s%n%x", "a" * 65, "=1+1",
     "-rf", ".hidden",
 )  # fmt: skip
+ENDS = ("complete", "fail", "release")  # honest ones would end the lease, and with it the attack
 CONTRACT = Path(__file__).resolve().parent.parent / "queue_contract.json"
 
 
@@ -121,7 +122,7 @@ def a_hostile_worker_gains_nothing_by_anothers_key(store: Store) -> None:
     its_own_work_goes_on(store, found)
 
 
-@law(verbs="complete queue.set", code="too_many_followups")
+@law(verbs="submit complete queue.set", code="too_many_followups")
 def a_hostile_worker_cannot_flood_the_queue_with_followups(store: Store) -> None:
     """More follow-ups than the queue allows, more than an entry can name, and a follow-up among
     the obligations: refused, and none is enqueued."""
@@ -154,7 +155,7 @@ def a_hostile_worker_cannot_hand_in_too_much(store: Store) -> None:
     its_own_work_goes_on(store, found)
 
 
-@law(verbs="submit complete fail queue.set", code="invalid_request")
+@law(verbs="submit fail queue.set", code="invalid_request")
 def a_hostile_worker_cannot_write_on_any_surface(store: Store) -> None:
     """Escapes, markup and look-alikes are no names and no keys, and no message repeats them raw;
     as content they are kept and given back as they are, as content only."""
@@ -223,29 +224,45 @@ def a_hostile_worker_is_read_strictly_or_not_at_all(store: Store) -> None:
     its_own_work_goes_on(store, found)
 
 
-def spoilt(store: Store, text: str, others: list[str]) -> str:
-    """A command with some of its characters, or one of its values, changed at random."""
-    draw = store.random
-    if draw.random() < 0.5:
-        members = json.loads(text)
-        name = draw.choice(sorted(members))
-        values: list[Any] = [*others, None, 0, 1, 2, 3, 2**32, -1, NAME, "w1", "w9", [], {}]
-        members[name] = draw.choice(values)
-        return text_of(members)
-    place = draw.randrange(len(text))
-    cut = draw.randrange(1, 4)
+def honest(verb: str, lease: Lease, number: int) -> str:
+    """A command of that verb, as it should be written, on mallory's own lease."""
+    task: Json = {"task_id": lease.task_id}
+    if verb == "cancel":
+        return command(verb, **task).body
+    if verb == "review":
+        return command(verb, **task, revision=1, verdict="accepted").body
+    result = {"result": number} if verb in ("submit", "complete") else {}
+    return as_mallory(verb, lease, **result).body
+
+
+def spoilt(store: Store, text: str, found: Scene) -> str:
+    """A command with one value in place of another: one that another lease has, one of another
+    kind, or some characters of it."""
+    draw, members = store.random, json.loads(text)
+    name = draw.choice(sorted(members))
+    kind = draw.random()
+    if kind < 0.7:
+        lease = draw.choice((found.other, found.far))
+        foreign = {
+            "task_id": lease.task_id, "worker_id": lease.worker, "result": "honest",
+            "fencing_token": draw.choice((lease.fence, found.own.fence + 1, 1)), "revision": 2,
+        }  # fmt: skip
+        chosen = draw.sample(sorted(foreign.keys() & members.keys()), 1)
+        return text_of({**members, **{name: foreign[name] for name in chosen}})
+    if kind < 0.85:
+        values: list[Any] = [None, 0, 1, 2**32, -1, NAME, "w1", found.far.task_id, QUEUE, [], {}]
+        return text_of({**members, name: draw.choice(values)})
+    place, cut = draw.randrange(len(text)), draw.randrange(1, 4)
     filling = "".join(draw.choice('0123456789"\\{}[],:-eE.w') for _ in range(draw.randrange(4)))
     return text[:place] + filling + text[place + cut :]
 
 
-@law(verbs="submit complete renew fail release cancel review queue.set", kinds="human",
-     code="forbidden")  # fmt: skip
+@law(verbs="submit complete renew fail release cancel review queue.set", code="forbidden")
 def a_hostile_worker_that_tries_anything_touches_its_own_task_only(store: Store) -> None:
-    """Hundreds of commands spoilt at random: whatever is accepted, the tasks of others, their
-    results and their receipts stay as they are, and its own gets no result but under its fence."""
+    """Hundreds of commands, most of them spoilt at random: whatever is accepted, the tasks and
+    results of others stay as they are, and its own gets no result but under its fence."""
     found = scene(store)
-    others = [found.other.task_id, found.far.task_id, found.other.worker, "op-1", QUEUE, OUTBOX]
-    verbs = ("submit", "complete", "renew", "fail", "release", "cancel", "review")
+    verbs = (*["submit"] * 6, *["renew"] * 3, "complete", "fail", "release", "cancel", "review")
     foreign = {lease.task_id for lease in (found.other, found.far)}
 
     def untouched() -> Json:
@@ -257,7 +274,9 @@ def a_hostile_worker_that_tries_anything_touches_its_own_task_only(store: Store)
     before = untouched()
     for number in range(300):
         verb = store.random.choice(verbs)
-        text = spoilt(store, as_mallory(verb, found.own, result=number).body, others)
+        text = honest(verb, found.own, number)
+        if verb in ENDS or store.random.random() < 0.8:
+            text = spoilt(store, text, found)
         store.send(Command(MALLORY, text, store.random.choice([None, None, "op-1"])))
     equal("the tasks of others", before, untouched(), "forbidden")
     task = store.task(found.own.task_id)

@@ -49,7 +49,7 @@ def a_copied_lease_is_refused_by_a_copy_that_knows_itself(store: Store) -> None:
         store.refuse(foreign, "stale_epoch", "task_done", "unknown_fence")
 
 
-@law(controls="clock", verbs="clock.reset submit complete", code="stale_epoch")
+@law(verbs="clock.reset submit complete", code="stale_epoch")
 def a_new_epoch_ends_every_lease_and_fences_go_on_rising(store: Store) -> None:
     """When an operator sets the clock back, a new epoch begins that is also the floor: every lease
     ends at once, and the next fence lies above all that were ever drawn."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from .law import law
-from .store import OPERATOR, OUTBOX, QUEUE, Caller, Json, Store, command, equal, on_lease
-
-ANN = Caller("human", "ann")
+from .store import ANN, OPERATOR, OUTBOX, QUEUE, Json, Store, command, equal, on_lease
 
 
 @law(verbs="submit review", kinds="human", code="commitment_closed")

@@ -43,7 +43,7 @@ def the_same_bytes_get_the_same_receipt_and_equal_is_not_same(store: Store) -> N
     replayed(store.send(unkeyed), receipt)
 
 
-@law(controls="clock", verbs="submit complete cancel requeue scope.set_policy clock.reset")
+@law(controls="clock", verbs="submit cancel requeue scope.set_policy clock.reset")
 def a_receipt_is_found_whatever_has_happened_since(store: Store) -> None:
     """Lease, fence, policy, state and epoch may have changed since: the same bytes still get the
     same receipt, and nothing happens a second time."""

@@ -30,6 +30,7 @@ class Adapter(Protocol):
     def fail_next(self, owner: str, place: str) -> None: ...
     def copy(self, source: str, target: str, pinned: bool) -> None: ...
     def race(self, sends: list[Json]) -> list[Json]: ...
+    def close(self) -> object: ...
 
 
 class Caller(NamedTuple):
@@ -41,6 +42,7 @@ class Caller(NamedTuple):
 
 
 OPERATOR = Caller("operator", "op")
+ANN = Caller("human", "ann")
 
 
 def worker(name: str, scope: str = SCOPE) -> Caller:

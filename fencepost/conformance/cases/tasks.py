@@ -7,7 +7,7 @@ from typing import Any
 
 from .law import law
 from .leases import instant
-from .store import QUEUE, Json, Store, command, equal, on_lease
+from .store import ANN, QUEUE, Json, Store, command, equal, on_lease
 
 
 @law(code="key_conflict")
@@ -100,7 +100,7 @@ def a_blocked_task_waits_until_it_is_resolved(store: Store) -> None:
         store.refuse(command("resolve", task_id=task_id, to="done"), "invalid_request")
     for to, lease in leases.items():
         evidence: Json = {"evidence": "it was sent"} if to == "done" else {}
-        store.accept(command("resolve", task_id=lease.task_id, to=to, **evidence))
+        store.accept(command("resolve", ANN, task_id=lease.task_id, to=to, **evidence))
     states = [store.task(lease.task_id)["state"] for lease in leases.values()]
     equal("states", ["done", "ready", "dead"], states)
     found = [(r["value"], r["commitment"]) for r in store.results(leases["done"].task_id)]
@@ -128,7 +128,7 @@ def a_cancel_may_name_the_fence_that_its_author_saw(store: Store) -> None:
     store.accept(command("cancel", task_id=store.offer()))
 
 
-@law(verbs="complete requeue cancel fail", code="task_ready")
+@law(verbs="complete requeue", code="task_ready")
 def a_requeue_starts_a_new_round_and_keeps_what_was_accepted(store: Store) -> None:
     """An ended task can be started again: attempts anew, earlier results and revisions stay. One
     that has not ended cannot."""

@@ -143,6 +143,20 @@ def scrub(connection: sqlite3.Connection, path: str, after: int) -> int | None:
             connection.execute("rollback")
 
 
+def overwrite_log(connection: sqlite3.Connection) -> None:
+    """Commit a change that changes nothing, where a commit had failed. Its frames may lie whole in
+    the log, where a recovery would find them: somebody was told that nothing was done, and after
+    a crash it would be. The log goes on over them, or anew, and is synced with its folder."""
+    connection.execute("begin immediate")
+    try:
+        for _ in ("there", "and back"):
+            connection.execute(SQL["touch"])
+        connection.execute("commit")
+    finally:
+        if connection.in_transaction:
+            connection.execute("rollback")
+
+
 def _length(path: str) -> int:
     try:
         return os.stat(path).st_size

@@ -9,6 +9,9 @@ select scrub from fencepost_store where id = 1;
 -- name: done
 update fencepost_store set scrub = :left where id = 1;
 
+-- name: touch
+update fencepost_store set scrub = 1 - scrub where id = 1;
+
 -- name: roots
 select rootpage from sqlite_master
 where rootpage > 0 and tbl_name in ('fencepost_task', 'fencepost_payload', 'fencepost_result',

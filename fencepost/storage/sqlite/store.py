@@ -206,7 +206,8 @@ class SqliteStore:
 
     def reopen(self) -> None:
         """New connections. What the log holds is brought into the file and synced once more, so
-        that what is answered from it is durable even if the failed sync dropped its pages."""
+        that what is answered from it is durable even if the failed sync dropped its pages; and
+        the log goes on with a synced commit, so that what failed does not come back after all."""
         if self.path == MEMORY:
             return
         self._lost = True
@@ -215,10 +216,13 @@ class SqliteStore:
             try:
                 self._open()
                 rows = self._write.execute("pragma wal_checkpoint(full)").fetchall()
+                if rows and rows[0][0]:
+                    raise Unavailable(
+                        f"{self.path}: a reader holds the log; it could not be synced"
+                    )
+                scrub.overwrite_log(self._write)
             except sqlite3.Error as error:
                 raise explained(error, str(self.path)) from error
-            if rows and rows[0][0]:
-                raise Unavailable(f"{self.path}: a reader holds the log; it could not be synced")
         self._lost = False
 
     @contextmanager

@@ -1,0 +1,104 @@
+"""The power goes at any moment of a store's life: what was acknowledged is found again.
+
+`helpers/power.py` says what is held at each cut, `helpers/disk.py` what a cut may do to the files.
+The four controls of the promise, and two of ours, show that a breach would be seen.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from helpers import lives, power
+from helpers.power import every_mode, in_turn, record, tried
+
+from fencepost.storage.sqlite import scrub
+from fencepost.storage.sqlite.store import SqliteStore
+
+SEED = 3
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """What a store says of a failing disk is not of interest here, thousands of times."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def every_third_in_turn(number):
+    return in_turn(number // 3) if number % 3 == 0 else ()
+
+
+@pytest.mark.parametrize("journal", ["wal", "truncate"])
+@pytest.mark.parametrize(
+    "life", [lives.every_kind, lives.at_random, lives.of_erasures, lives.of_an_application]
+)
+def test_a_power_cut_at_any_boundary_loses_nothing_that_was_acknowledged(life, journal):
+    recording = record(life, SEED, journal=journal)
+    trial = tried(recording, in_turn if journal == "wal" else every_third_in_turn, SEED)
+    print(f"seed {SEED}: {trial.cuts} cuts, {trial.disks} different disks")
+    assert trial.problems == []
+    assert trial.cuts > 100 and trial.disks > 80
+
+
+def some_in_turn(number):
+    return in_turn(number // 7) if number % 7 == 0 else ()
+
+
+CONTROLS = {
+    "a disk that lies about sync": lambda: power.lying(record(lives.at_random, SEED)),
+    "synchronous = normal": lambda: record(lives.at_random, SEED, synchronous=1),
+    "a journal that is deleted": lambda: record(lives.every_kind, SEED, journal="delete"),
+    "an answer before the commit": lambda: power.too_early(record(lives.at_random, SEED)),
+}
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_the_cuts_find_the_fault_in(control):
+    trial = tried(CONTROLS[control](), some_in_turn, SEED)
+    print(f"{len(trial.problems)} of {trial.cuts} cuts: {trial.problems[:1]}")
+    assert len(trial.problems) >= 3
+
+
+def test_the_cuts_find_the_fault_in_an_erasure_that_does_not_clean_the_file(monkeypatch):
+    monkeypatch.setattr(SqliteStore, "_clean", lambda store, wait: None)
+    trial = tried(record(lives.of_erasures, SEED), some_in_turn, SEED)
+    assert any("which was erased, are left" in problem for problem in trial.problems)
+
+
+# -- a sync fails, the store goes on, then the power goes
+
+
+def syncs_of(recording):
+    return sum(event[0] in ("sync", "lost") for event in recording.log)
+
+
+def near_the_failure(recording):
+    """Cuts from just before the failing sync until well after the store has answered."""
+    ((place, _),) = [(n, e) for n, e in enumerate(recording.log) if e[0] == "lost"]
+    return lambda number: every_mode(number) if place - 2 <= number <= place + 30 else ()
+
+
+def with_failing_syncs(life, numbers):
+    whole = record(life, SEED)
+    for number in range(*numbers(syncs_of(whole))):
+        recording = record(life, SEED, fail_sync=number)
+        yield number, tried(recording, near_the_failure(recording), SEED, whole)
+
+
+@pytest.mark.parametrize("life", [lives.patient, lives.accompanied])
+def test_what_was_told_after_a_failed_sync_is_true_after_a_power_cut(life):
+    cuts = 0
+    for number, trial in with_failing_syncs(life, lambda syncs: (1, syncs + 1, 3)):
+        assert trial.problems == [], f"sync {number}"
+        cuts += trial.cuts
+    print(f"seed {SEED}: {cuts} cuts")
+    assert cuts > 1_000
+
+
+def test_a_commit_that_failed_comes_back_unless_the_log_goes_on_over_it(monkeypatch):
+    """`nothing was done, try again` was told, the power went, and it was done after all."""
+    monkeypatch.setattr(scrub, "overwrite_log", lambda connection: None)
+    trials = with_failing_syncs(lives.accompanied, lambda syncs: (syncs // 3, syncs, 2))
+    assert any(trial.problems for _, trial in trials)

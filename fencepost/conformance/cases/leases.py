@@ -77,7 +77,8 @@ def a_release_gives_the_attempt_back_and_keeps_the_fence(store: Store) -> None:
 
 @law(controls="clock", verbs="renew complete", code="lease_expired")
 def a_renewal_moves_the_end_and_keeps_the_fence(store: Store) -> None:
-    """A heartbeat extends the lease from now on, leaves no entry, and cannot revive a lease."""
+    """A heartbeat extends the lease from now on and never shortens it, leaves no entry, and cannot
+    revive a lease."""
     lease = store.lease("w1")
     store.wait(59)
     before = len(store.entries())
@@ -87,6 +88,9 @@ def a_renewal_moves_the_end_and_keeps_the_fence(store: Store) -> None:
     equal("fence", lease.fence, task["fencing_token"])
     moved = instant(task["lease_expires_at"]) - instant(lease.told["lease_expires_at"])
     equal("the end moved by", timedelta(seconds=59), moved)
+    store.accept(on_lease("renew", lease, lease_seconds=1))
+    equal("the end after a shorter one", task["lease_expires_at"],
+          store.task(lease.task_id)["lease_expires_at"])  # fmt: skip
     store.wait(59)
     equal("leases for another", [], store.take("w2"))
     store.wait(1)
@@ -151,7 +155,8 @@ def a_task_is_not_claimed_before_its_time(store: Store) -> None:
 
 @law(verbs="complete queue.set", code="queue_paused")
 def a_paused_queue_takes_no_claims_and_no_tasks(store: Store) -> None:
-    """A pause stops claims and enqueues; leases that run may finish, their follow-ups pass."""
+    """A pause stops claims and enqueues; leases that run may finish, their follow-ups pass, and a
+    claim of several queues passes the paused one by."""
     lease = store.lease("w1")
     store.offer()
     store.settings(paused=True)
@@ -161,6 +166,9 @@ def a_paused_queue_takes_no_claims_and_no_tasks(store: Store) -> None:
         store.refuse(command("enqueue", queue=QUEUE, tasks=[{"payload": 1}]), "queue_paused")
     follow = [{"queue": QUEUE, "payload": "next"}]
     store.accept(on_lease("complete", lease, followups=follow))
+    beside = store.offer(queue="open")
+    taken = store.take("w2", queues=[QUEUE, "open"], limit=9)
+    equal("leases beside a paused queue", [beside], [lease.task_id for lease in taken])
     store.settings(paused=False)
     equal("leases", 2, len(store.take("w2", limit=9)))
 

@@ -44,7 +44,10 @@ def an_erased_task_leaves_a_tombstone(store: Store) -> None:
     """Erasure takes payload, results, task key and openings, and what was owed for them. What is
     left refuses the task's key and its commands' keys: nothing is carried out a second time."""
     store.settings(destinations=[OUTBOX])
-    lease = store.lease("w1", {"name": "synthetic"}, key="page-17")
+    tasks = [{"payload": {"name": "synthetic"}, "key": "page-17"}]
+    enqueues = [command("enqueue", key=key, queue=QUEUE, tasks=tasks) for key in ("in-1", "in-2")]
+    (task_id,), _ = (store.accept(enqueue)["task_ids"] for enqueue in enqueues)
+    lease = store.claim("w1", task_id=task_id)
     sent = on_lease("complete", lease, "op-1", result="an answer")
     first = store.accept(sent)
     (message,) = store.tasks(OUTBOX)
@@ -62,8 +65,8 @@ def an_erased_task_leaves_a_tombstone(store: Store) -> None:
     with store.unchanged("receipt_erased"):
         store.refuse(sent, "receipt_erased")
         store.refuse(on_lease("complete", lease, "op-2"), "receipt_erased")
-        tasks = [{"payload": {"name": "synthetic"}, "key": "page-17"}]
-        store.refuse(command("enqueue", queue=QUEUE, tasks=tasks), "receipt_erased")
+        for enqueue in (*enqueues, enqueues[0]._replace(key="in-3")):
+            store.refuse(enqueue, "receipt_erased")
     body = store.entries()[first["receipt"]["number"] - 1]["entry"]
     equal("the entry stays as it was", first["receipt"]["entry"], body)
 
@@ -79,12 +82,14 @@ def an_open_task_that_is_erased_is_cancelled(store: Store) -> None:
     equal("results", [], store.results(lease.task_id))
 
 
-@law(controls="clock", verbs="complete purge queue.set")
+@law(controls="clock", verbs="complete purge queue.set", code="receipt_erased")
 def a_purge_takes_only_what_has_been_kept_long_enough(store: Store) -> None:
     """Ended tasks go when their retention is over, and not a microsecond earlier; open ones and
-    tasks of a queue without retention stay."""
+    tasks of a queue without retention stay. The keys of what is gone stay refused."""
     store.settings(retain_seconds=100)
-    ended = store.lease("w1")
+    first = command("enqueue", key="in-1", queue=QUEUE, tasks=[{"payload": 1, "key": "k1"}])
+    store.accept(first)
+    ended = store.claim("w1")
     store.accept(on_lease("complete", ended, result="one"))
     kept = store.claim("w1", task_id=store.offer(queue="kept"))
     store.accept(on_lease("complete", kept))
@@ -94,3 +99,6 @@ def a_purge_takes_only_what_has_been_kept_long_enough(store: Store) -> None:
     store.wait_microseconds(1)
     equal("purged", [ended.task_id], store.accept(command("purge"))["task_ids"])
     equal("what is left", {kept.task_id, waiting}, {task["task_id"] for task in store.tasks()})
+    with store.unchanged("receipt_erased"):
+        store.refuse(first, "receipt_erased")
+        store.refuse(first._replace(key="in-2"), "receipt_erased")

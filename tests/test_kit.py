@@ -8,13 +8,28 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from helpers.kit import BY_NAME, EXAMPLE, KIT, Listening, judged, target, verdict
+from helpers.kit import (
+    BY_NAME,
+    EXAMPLE,
+    KIT,
+    Listening,
+    judged,
+    stores_in_memory,
+    target,
+    verdict,
+)
 
 from fencepost.conformance.fault_injection_tests import CASES
 from fencepost.conformance.schema import Contract
 from fencepost.conformance.verification import ARTIFACTS, digest
 
 CONTRACT = Contract.load()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_memory():
+    with stores_in_memory():
+        yield
 
 
 class Whole:
@@ -41,6 +56,13 @@ def test_the_product_is_accepted(product):
     assert failed == []
     assert (product.document["status"], product.document["issues"]) == ("accepted", [])
     assert product.document["unavailable"] == []
+
+
+def test_the_reference_is_accepted_too():
+    run = judged(target("reference"))
+    assert [found for found in run.verdicts if found["verdict"] != "passed"] == []
+    document = run.document("reference")
+    assert (document["status"], document["sha256"]["product"]) == ("accepted", None)
 
 
 def test_there_are_at_least_forty_cases_and_each_says_its_law():

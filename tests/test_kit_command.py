@@ -9,13 +9,19 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from helpers.kit import EXAMPLE, KIT
+from helpers.kit import EXAMPLE, KIT, stores_in_memory
 from helpers.shell import Shell
 
 from fencepost.conformance.fault_injection_tests import CASES
 
 BOUNDARY = "the_exact_expiry_boundary_rejects_a_completion"
 EXAMPLE_TARGET = f"stdio:{sys.executable} {EXAMPLE}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_memory():
+    with stores_in_memory():
+        yield
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from helpers.leftovers import LETTERS, files_of, leftovers
 
 import fencepost
 from fencepost import commands as c
+from fencepost.engine import writer
 from fencepost.issues import ReceiptErased
 from fencepost.model import Task
 from fencepost.storage.sqlite import scrub
@@ -250,6 +252,24 @@ def test_cleaning_goes_on_over_several_turns_where_there_is_much(lab, monkeypatc
         turns += 1
     assert turns > 1
     assert leftovers(lab.path, markers_of(contents[:150])) == []
+
+
+def test_cleaning_comes_to_its_end_though_erasures_follow_one_another_and_then_nothing(
+    lab, monkeypatch
+):
+    """Each erasure has one slice cleaned; the rest is done while nobody asks for anything."""
+    monkeypatch.setattr(scrub, "PAGES_AT_ONCE", 40)
+    monkeypatch.setattr(writer, "IDLE_SECONDS", 0.01)
+    contents = list(fill(lab, 2).values())
+    for content in contents[:30]:
+        lab.fp.erase(content.task_id)
+    end = time.monotonic() + 30
+    while lab.fp._store.scrub_pending:
+        assert time.monotonic() < end, "the cleaning never ends"
+        time.sleep(0.01)
+    assert leftovers(lab.path, markers_of(contents[:30])) == []
+    with lab.sql() as own:
+        assert own.execute("select scrub from fencepost_store").fetchall() == [(0,)]
 
 
 def test_other_connections_do_not_bring_erased_bytes_back(lab):

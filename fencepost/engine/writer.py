@@ -36,6 +36,7 @@ class Writer:
         self._pid = os.getpid()
         self._closed = False
         self._unsealed = 0
+        self._untidy = False
         # Microseconds that one unit of work took lately: a turn is bounded by time.
         self._pace = 100.0
 
@@ -73,8 +74,9 @@ class Writer:
 
     def _run(self) -> None:
         while True:
+            more = self._unsealed or self._untidy
             try:
-                first = self._queue.get(timeout=IDLE_SECONDS if self._unsealed else None)
+                first = self._queue.get(timeout=IDLE_SECONDS if more else None)
             except Empty:
                 self._seal()
                 continue
@@ -116,7 +118,7 @@ class Writer:
         if not done.erased:
             _answer(batch, done)
         try:
-            self.store.tidy(erased=done.erased)
+            self._untidy = self.store.tidy(erased=done.erased)
         finally:
             if done.erased:
                 _answer(batch, done)
@@ -150,12 +152,15 @@ class Writer:
         self._pace += (taken - self._pace) / 8
 
     def _seal(self) -> None:
-        """A slice of the journal into the tree, in a turn of its own."""
+        """A slice of the journal into the tree and of what is to be tidied, in an own turn."""
         try:
             with self.store.turn():
                 self._unsealed_after_a_slice()
+                if self._untidy:
+                    self._untidy = self.store.tidy(erased=False)
         except FencepostError:
-            self._unsealed = 0  # the next command meets the same error and tells it
+            # the next command meets the same error and tells it
+            self._unsealed, self._untidy = 0, False
 
     def _seal_all(self) -> None:
         while self._unsealed:

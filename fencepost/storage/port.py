@@ -73,9 +73,10 @@ class Store(Protocol):
         """Put up to `limit` committed entries into the tree, inside an own transaction, and
         write the checkpoint. Returns how many were left unsealed."""
 
-    def tidy(self, *, erased: bool) -> None:
+    def tidy(self, *, erased: bool) -> bool:
         """What has to be done inside a turn after a commit: checkpoints of the log. After an
-        erasure no erased byte may be left in any file of the store."""
+        erasure no erased byte may be left in any file of the store: True where that is not yet
+        so and more turns are needed."""
 
     def reopen(self) -> None:
         """After OutcomeUnknown: new connections, and what was written made durable."""

@@ -22,8 +22,8 @@ from fencepost.record import dataclass
 from fencepost.storage.sqltext import statements
 
 SQL = statements("fencepost.storage.sqlite", "scrub.sql")
-PAGES_AT_ONCE = 20_000
-"""Leaf pages looked at in one turn (80 MB of a file with pages of 4 KiB)."""
+PAGES_AT_ONCE = 10_000
+"""Leaf pages looked at in one turn (40 MB of a file with pages of 4 KiB)."""
 
 INTERIOR, LEAF = (0x02, 0x05), (0x0A, 0x0D)
 _FILE_HEADER = 100
@@ -114,8 +114,8 @@ def marked(connection: sqlite3.Connection) -> bool:
     return bool(scrub)
 
 
-def scrub(connection: sqlite3.Connection, path: str, after: int) -> int | None:
-    """Clean up to 20,000 leaves with page numbers above `after`.
+def scrub(connection: sqlite3.Connection, path: str, after: int, again: bool) -> int | None:
+    """Clean up to 10,000 leaves with page numbers above `after`; `again`: it will be begun anew.
 
     Returns the last number reached, or None when all are done. The caller has the turn and has
     truncated the log; `connection` is in no transaction. Raises OSError and sqlite3.Error; then
@@ -135,7 +135,7 @@ def scrub(connection: sqlite3.Connection, path: str, after: int) -> int | None:
                 pages.clean(pages.page(number))
             os.fsync(file)
         more = len(left) > PAGES_AT_ONCE
-        connection.execute(SQL["done"], {"left": int(more)})
+        connection.execute(SQL["done"], {"left": int(more or again)})
         connection.execute("commit")
         return left[PAGES_AT_ONCE - 1] if more else None
     finally:

@@ -43,6 +43,7 @@ class SqliteStore:
         self._pid = os.getpid()
         # The page that cleaning has reached after an erasure; None: nothing is to be cleaned.
         self._scrub: int | None = None
+        self._again = False
         # Commits since the log was copied. A log keeps its length on disk once it was long, so
         # by its length alone it would be copied, and synced, after every commit.
         self._uncopied = LOG_COMMITS
@@ -153,12 +154,14 @@ class SqliteStore:
                 raise
         return left
 
-    def tidy(self, *, erased: bool) -> None:
+    def tidy(self, *, erased: bool) -> bool:
         if self.path == MEMORY or self.read_only:
-            return
+            return False
         self._uncopied += 1
         if erased:
-            self._scrub = 0
+            # pages that an unfinished cleaning has passed are looked at once more after it
+            self._again = self._again or bool(self._scrub)
+            self._scrub = self._scrub or 0
         try:
             if self._scrub is not None:
                 self._clean(FIRST_WAIT if erased else 0)
@@ -168,6 +171,7 @@ class SqliteStore:
         except (sqlite3.Error, OSError) as error:
             # what was committed stands; the log stays long and is shortened at the next turn
             log.warning("%s: the file could not be tidied: %s", self.path, error)
+        return self.scrub_pending
 
     def _clean(self, wait: int) -> None:
         """Cut the log to nothing and zero what SQLite left of erased rows (scrub.py).
@@ -181,7 +185,10 @@ class SqliteStore:
             self._write.execute(f"pragma busy_timeout = {wait}")
             ((busy, *_),) = self._write.execute("pragma wal_checkpoint(truncate)").fetchall()
             if not busy and not self._read.in_transaction:
-                self._scrub = scrub.scrub(self._read, str(self.path), self._scrub)
+                place, again = self._scrub, self._again
+                self._scrub = scrub.scrub(self._read, str(self.path), place, again)
+                if self._scrub is None and again:
+                    self._scrub, self._again = 0, False
         finally:
             self._write.execute(f"pragma busy_timeout = {int(BUSY_SECONDS * 1_000)}")
             self._mutex.release()

@@ -85,6 +85,22 @@ def test_a_path_that_is_no_path_is_refused():
         check_place(Path("work\0.db"))
 
 
+@pytest.mark.parametrize("content", [b"x", b"a note, not a database\n", b"\0" * 511])
+def test_a_file_too_short_for_a_database_is_refused_and_kept(tmp_path, content):
+    note = tmp_path / "note.txt"
+    note.write_bytes(content)
+    assert "that are no SQLite database; name another path" in refusal(note)
+    with pytest.raises(Unavailable):
+        fencepost.open(str(note), create=True)
+    assert note.read_bytes() == content
+
+
+def test_an_empty_file_may_become_a_store(tmp_path):
+    (tmp_path / "empty.db").touch()
+    with fencepost.open(str(tmp_path / "empty.db"), create=True) as fp:
+        assert fp.verify().problems == ()
+
+
 def test_a_named_pipe_a_socket_and_a_device_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert "it is a named pipe, not a regular file" in refusal(tmp_path / "pipe")

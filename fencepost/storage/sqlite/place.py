@@ -19,6 +19,8 @@ from fencepost.record import dataclass
 UNKNOWN = "unknown"
 _MOUNTINFO = "/proc/self/mountinfo"
 
+SMALLEST_DATABASE = 512  # bytes: one page of the least size that SQLite has
+
 # Served over a network, by a program in user space, or shared by a cluster or a virtual machine.
 # Names that begin with "fuse." are refused as well.
 REFUSED_FILESYSTEMS = frozenset([
@@ -92,6 +94,10 @@ def _check_file(real: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
         _refuse(real, f"it is {kind}, not a regular file", "name another path")
+    if 0 < found.st_size < SMALLEST_DATABASE:
+        # SQLite takes so short a file for an empty database and writes over it
+        size = f"{found.st_size} byte" + ("s" if found.st_size > 1 else "")
+        _refuse(real, f"it holds {size} that are no SQLite database", "name another path")
     if found.st_nlink > 1:
         _refuse(
             real,

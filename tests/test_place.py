@@ -256,3 +256,8 @@ def test_a_command_that_a_message_advises_can_be_pasted(tmp_path):
         fencepost.open(path)
     words = shlex.split(str(told.value).rpartition("run: ")[2])
     assert words == ["fencepost", "init", "--into", str(path)]
+    gone = str(tmp_path / "not there.db")
+    with pytest.raises(Unavailable) as told:
+        fencepost.open(gone)
+    words = shlex.split(str(told.value).rpartition("create it with: ")[2])
+    assert words == ["fencepost", "--store", gone, "init"]

@@ -17,7 +17,7 @@ from fencepost.storage import sealing
 from fencepost.storage.sqlite import copying, schema, scrub
 from fencepost.storage.sqlite.connect import BUSY_SECONDS, connect, use_wal
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
-from fencepost.storage.sqlite.place import Place, check_place
+from fencepost.storage.sqlite.place import Place, check_place, pasted
 from fencepost.storage.sqlite.transaction import SqliteTransaction, borrowed
 from fencepost.storage.sqlite.turn import NoTurn, Turn, TurnLock
 from fencepost.storage.steps import Read, Steps
@@ -317,7 +317,8 @@ def open_store(
     place = check_place(Path(path), allow_filesystem)
     if not place.exists and not create:
         raise Unavailable(
-            f"there is no store at {place.path}; create it with: fencepost --store {path} init"
+            f"there is no store at {place.path}; create it with: "
+            f"fencepost --store {pasted(path)} init"
         )
     turn = TurnLock(place.path)
     if create and not (place.exists and not place.writable):

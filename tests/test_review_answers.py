@@ -137,7 +137,7 @@ def test_in_a_revoked_scope_its_settings_are_told_to_operator_and_auditor_alone(
         for kind in ("operator", "auditor"):
             assert stand.fp.as_caller("a", kind).scope().policy_version == 7
         for kind in ("producer", "worker", "human", "dispatcher"):
-            with pytest.raises(fencepost.ScopeRevoked, match="^the scope has been revoked"):
+            with pytest.raises(fencepost.ScopeRevoked, match=r"^the scope has been revoked"):
                 stand.fp.as_caller("a", kind).scope()
 
 
@@ -151,3 +151,21 @@ def test_a_policy_that_does_not_rise_is_told_which_would():
 def test_a_path_may_be_an_object(tmp_path):
     with fencepost.open(tmp_path / "work.db", create=True) as fp:
         assert fp.enqueue("q", 1).number == 1
+
+
+def test_a_queue_is_a_destination_as_long_as_another_names_it():
+    with fencepost.open(":memory:", create=True) as fp:
+        worker = fp.as_caller("w1", "worker")
+        fp.enqueue("out", "a mistyped name")
+        fp.queue_set("q", destinations=["out"])
+        with pytest.raises(fencepost.Forbidden):
+            worker.claim("out", worker_id="w1")
+
+        fp.queue_set("q", destinations=["outbox"])
+
+        assert [lease.payload for lease in worker.claim("out", worker_id="w1")] == [
+            "a mistyped name"
+        ]
+        with pytest.raises(fencepost.Forbidden):
+            worker.claim("outbox", worker_id="w1")
+        assert fp.verify().problems == ()

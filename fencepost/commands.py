@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from fencepost import canonical, fields
 from fencepost.canonical import Json
 from fencepost.issues import InvalidRequest
-from fencepost.parts import NOTHING, Part, build, content, parts, wire
+from fencepost.parts import NOTHING, Part, any_json, build, content, parts, wire
 
 
 class NewTask(Part):
@@ -213,14 +213,14 @@ class QueueSet(Command):
 
 
 class SetPolicy(Command):
-    """Raise the scope's policy version, or set its retention."""
+    """Raise the scope's policy version, or set its retention (null: for ever)."""
 
     verb: ClassVar[str] = "scope.set_policy"
     policy_version: int | None = wire(fields.count, fields.number, default=None)
-    retain_seconds: int | None = wire(fields.delay, fields.number, default=None)
+    retain_seconds: Any = wire(fields.optional(fields.delay), any_json, default=NOTHING)
 
     def agree(self) -> None:
-        if self.policy_version is None and self.retain_seconds is None:
+        if self.policy_version is None and self.retain_seconds is NOTHING:
             raise InvalidRequest("scope.set_policy: give policy_version or retain_seconds")
 
 

@@ -43,11 +43,16 @@ def wire(check: Check, encode: Encode, name: str = "", default: Any = REQUIRED) 
 
 def content(name: str = "", default: Any = REQUIRED) -> Any:
     """A member that holds any JSON value; its canonical bytes are made once (`encoded`)."""
-    return Wire(lambda value, what: value, _any_json, name, default)
+    return Wire(anything, any_json, name, default)
 
 
-def _any_json(value: Json) -> bytes:
-    """The encoder of content, told apart by identity: only there null is a value."""
+def anything(value: Any, what: str) -> Any:
+    """The check of content: its encoder refuses what is no JSON."""
+    return value
+
+
+def any_json(value: Json) -> bytes:
+    """The encoder of what may be null, told apart by identity."""
     return canonical.dumps(value)
 
 
@@ -169,7 +174,7 @@ def build(kind: type[PartType], given: Any, what: str) -> PartType:
             f"{what}: unknown member {unknown[0]!r}; known are {', '.join(sorted(kind.WIRE))}"
         )
     for spec in kind.SPECS:
-        if given.get(spec.wire, spec) is None and spec.encode is not _any_json:
+        if given.get(spec.wire, spec) is None and spec.encode is not any_json:
             raise InvalidRequest(f"{what}.{spec.wire}: null is not allowed; leave it out")
         if spec.wire not in given and spec.attribute not in kind.DEFAULTS:
             raise InvalidRequest(f"{what}: {spec.wire} is missing")

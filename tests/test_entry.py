@@ -273,5 +273,5 @@ def test_a_sweep_of_200_tasks_on_queues_of_the_longest_names_fits():
             scope.execute([c.Enqueue(queue, tuple({"payload": n} for n in range(60)))])
             scope.claim(queue, worker_id=NAME, limit=60)
         stand.clock.advance(60)
-        receipt = scope.sweep(limit=200)
+        receipt = scope.sweep(limit=200).receipt
         assert len(receipt.task_ids) == 200 and len(receipt.body) <= fields.MAX_ENTRY_BYTES

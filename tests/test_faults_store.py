@@ -116,7 +116,7 @@ def test_ids_never_repeat_after_the_newest_task_or_all_of_them_are_gone(lab):
 def test_entry_numbers_go_on_after_a_purge_and_a_restart(lab):
     lab.fp.queue_set(QUEUE, retain_seconds=0)
     last = lab.lease().complete(1).number
-    purged = lab.fp.purge(QUEUE).number
+    purged = lab.fp.purge(QUEUE).receipt.number
     assert purged == last + 1
     lab.fp.close()
     assert lab.open().enqueue(QUEUE, 1).number == purged + 1

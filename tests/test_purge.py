@@ -25,3 +25,27 @@ def test_a_purge_in_a_batch_drops_the_bytes_of_entries_that_were_about_its_task_
         assert bodies[outcome.receipt.number] == outcome.receipt.body
         assert fp.verify().problems == ()
         assert kept.verify()
+
+
+def test_a_sweep_or_a_purge_that_finds_nothing_leaves_nothing():
+    with fencepost.open(":memory:", create=True) as fp:
+        fp.enqueue("q", 1)
+        before = [view.number for view in fp.entries()]
+
+        assert fp.sweep().receipt is None
+        assert fp.purge("q").receipt is None
+        assert [view.number for view in fp.entries()] == before
+
+
+def test_the_retention_of_a_scope_can_be_lifted_again():
+    clock = FakeClock(1_795_000_000_000_000)
+    with fencepost.open(":memory:", create=True, clock=clock) as fp:
+        task_id = fp.enqueue("q", 1).task_id
+        fp.cancel(task_id)
+        fp.set_policy(retain_seconds=60)
+        fp.set_policy(retain_seconds=None)
+        clock.advance(1_000_000)
+
+        assert fp.purge().task_ids == ()
+        assert fp.scope().retain_seconds is None
+        assert fp.verify().problems == ()

@@ -64,6 +64,11 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def seconds_or_forever(text: str) -> int | None:
+    """Whole seconds, or `forever`."""
+    return None if text == "forever" else whole(text)
+
+
 def global_flags() -> argparse.ArgumentParser:
     """The flags that stand before or after the verb. Only those that were given are set."""
     parser = argparse.ArgumentParser(

@@ -11,7 +11,8 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fencepost.cli.parser import whole
+from fencepost.cli.parser import seconds_or_forever, whole
+from fencepost.parts import NOTHING
 
 
 class Subcommand(NamedTuple):
@@ -146,7 +147,8 @@ def _set_policy(parser: ArgumentParser) -> None:
         help="completions claimed under an older one are refused",
     )  # fmt: skip
     parser.add_argument(
-        "--retain-seconds", type=whole, metavar="S", help="keep ended tasks so long before purge"
+        "--retain-seconds", type=seconds_or_forever, metavar="S|forever", default=NOTHING,
+        help="keep ended tasks so long before purge",
     )  # fmt: skip
 
 

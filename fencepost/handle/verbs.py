@@ -140,9 +140,12 @@ class Verbs(ABC):
 
     # -- care of the store
 
-    def sweep(self, queue: str | None = None, *, limit: int = 100) -> Receipt:
-        """Settle lapsed leases. Claims do it on their way; nothing depends on this."""
-        return self.receipt_of(Sweep(queue, limit), None)
+    def sweep(self, queue: str | None = None, *, limit: int = 100) -> Outcome:
+        """Settle lapsed leases. Claims do it on their way; nothing depends on this.
+
+        The outcome names the tasks; it has no receipt where there was nothing to settle.
+        """
+        return self.outcome_of(Sweep(queue, limit), None)
 
     def erase(self, task_id: str, *, reason: str | None = None) -> Receipt:
         """Remove content, keys and openings of a task and its obligations; a tombstone stays."""
@@ -152,18 +155,22 @@ class Verbs(ABC):
                 assert outcome.receipt is not None
                 return outcome.receipt
 
-    def purge(self, queue: str | None = None, *, limit: int = 100) -> Receipt:
-        """Remove ended tasks whose retention is over."""
-        return self.receipt_of(Purge(queue, limit), None)
+    def purge(self, queue: str | None = None, *, limit: int = 100) -> Outcome:
+        """Remove ended tasks whose retention is over.
+
+        The outcome names them; it has no receipt where there was nothing to remove.
+        """
+        return self.outcome_of(Purge(queue, limit), None)
 
     def queue_set(self, queue: str, **settings: Any) -> Receipt:
         """Change settings of a queue (docs/settings.md)."""
         return self.receipt_of(QueueSet(queue, settings), None)
 
     def set_policy(
-        self, policy_version: int | None = None, *, retain_seconds: int | None = None
+        self, policy_version: int | None = None, *, retain_seconds: Any = NOTHING
     ) -> Receipt:
-        """Raise the scope's policy version, or set how long its ended tasks are kept."""
+        """Raise the scope's policy version, or set how long its ended tasks are kept (seconds;
+        None: for ever)."""
         return self.receipt_of(SetPolicy(policy_version, retain_seconds), None)
 
     def revoke(self, *, revoked: bool = True) -> Receipt:
@@ -175,11 +182,15 @@ class Verbs(ABC):
         return self.receipt_of(ClockReset(), None)
 
 
+# Without a key they leave nothing where they find nothing; a random one would leave an entry each.
+MAY_FIND_NOTHING = frozenset({"claim", "sweep", "purge"})
+
+
 def request_of(command: Command | Request, key: str | None = None) -> Request:
     """The command as it is sent, with a random key where one is due and none was given."""
     if isinstance(command, Request):
         return command
-    if key is None and not command.leased and command.verb != "claim":
+    if key is None and not command.leased and command.verb not in MAY_FIND_NOTHING:
         # time-ordered, so that the index of keys grows at its end
         key = f"{SystemClock().wall():015x}-{os.urandom(16).hex()}"
     return Request.of(command, key)

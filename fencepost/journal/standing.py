@@ -51,7 +51,12 @@ class Standing:
         if "result_storage" in note:
             changes = self._storage.setdefault(place, [])
             changes.append((number, note["result_storage"] == "content"))
-        self._destinations.update((place[0], name) for name in note.get("destinations", ()))
+        if "destinations" in note:
+            self._destinations = {
+                (scope, name)
+                for (scope, _), settings in self._settings.items()
+                for name in settings.get("destinations", ())
+            }
 
     def _scope(self, name: str, note: dict[str, Any], allowed: set[str]) -> None:
         if set(note) - allowed:

@@ -48,7 +48,6 @@ class QueueRow:
     queue: str
     settings: QueueSettings
     is_destination: bool = False
-    changed: bool = False
 
 
 @dataclass(slots=True)
@@ -357,7 +356,7 @@ def refuse(codes: Sequence[str], command: Command, message: str = "", **facts: A
     issues = in_order(codes)
     issue = ISSUES[issues[0]]
     if issue.rule <= ENDS_THE_LIST:
-        issues = issues[:1]
+        issues, facts = issues[:1], {}
     told = f"{issue.meaning}; {issue.advice}"
     text = message or (f"{command.verb}: {told}" if command.verb else told)
     return Verdict(

@@ -30,6 +30,7 @@ class Needs:
 
     scopes: set[str] = field(default_factory=set)
     queues: set[tuple[str, str]] = field(default_factory=set)
+    all_queues: set[str] = field(default_factory=set)
     tasks: set[tuple[str, str]] = field(default_factory=set)
     lookups: set[str] = field(default_factory=set)
     digests: set[tuple[str, bytes]] = field(default_factory=set)
@@ -81,8 +82,7 @@ def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
     elif isinstance(command, Erase):
         wanted.children.add(command.task_id)
     elif isinstance(command, QueueSet):
-        named = command.settings.get("destinations", ())
-        wanted.queues.update((scope, queue) for queue in (command.queue, *named))
+        wanted.all_queues.add(scope)
 
 
 def _new_tasks(wanted: Needs, scope: str, tasks: list[tuple[str, str | None]]) -> None:

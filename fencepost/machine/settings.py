@@ -7,11 +7,12 @@ from fencepost.clock import to_rfc3339
 from fencepost.commands import ClockReset, QueueSet, Request, Revoke, SetPolicy
 from fencepost.machine.batch import Batch, Verdict, accept, refuse
 from fencepost.model import Caller, QueueSettings, Scope, TaskRow
+from fencepost.parts import NOTHING
 from fencepost.record import replace
 
 
 def queue_set(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
-    """Change settings of a queue. Naming destinations makes those queues destinations."""
+    """Change settings of a queue. A queue is a destination as long as another one names it."""
     command = request.command
     assert isinstance(command, QueueSet)
     if codes := batch.blocked():
@@ -22,17 +23,26 @@ def queue_set(batch: Batch, caller: Caller, request: Request, task: TaskRow | No
     if wrong := _contradiction(batch, caller.scope, command.queue, after):
         return refuse(("invalid_request",), command, f"queue.set: {wrong}")
     row = batch.need_queue(caller.scope, command.queue)
-    row.settings, row.changed = after, True
+    row.settings = after
     batch.changes.queues[row.scope, row.queue] = row
     for name in after.destinations:
-        destination = batch.need_queue(caller.scope, name)
-        destination.is_destination = destination.changed = True
-        batch.changes.queues[destination.scope, name] = destination
+        batch.need_queue(caller.scope, name)
+    _mark_destinations(batch, caller.scope)
     note = canonical.dumps(
         {name: after.to_json()[name] for name in command.settings}
     ).decode()
     receipt = batch.record(caller, request, (), queue=command.queue, note=note)
     return accept(receipt)
+
+
+def _mark_destinations(batch: Batch, scope: str) -> None:
+    """All queues of the scope are loaded: whether each is named by any of them."""
+    rows = [row for row in batch.loaded.queues.values() if row.scope == scope]
+    named = {name for row in rows for name in row.settings.destinations}
+    for row in rows:
+        if row.is_destination != (row.queue in named):
+            row.is_destination = row.queue in named
+            batch.changes.queues[scope, row.queue] = row
 
 
 def _contradiction(batch: Batch, scope: str, queue: str, after: QueueSettings) -> str | None:
@@ -77,7 +87,9 @@ def set_policy(batch: Batch, caller: Caller, request: Request, task: TaskRow | N
             scope,
             policy_version=scope.policy_version if version is None else version,
             retain_seconds=(
-                scope.retain_seconds if command.retain_seconds is None else command.retain_seconds
+                scope.retain_seconds
+                if command.retain_seconds is NOTHING
+                else command.retain_seconds
             ),
         ),
     )

@@ -55,6 +55,9 @@ def _scopes_and_queues(loaded: Loaded, wanted: Needs) -> Steps[None]:
     if wanted.queues:
         rows = yield one("queues_by_name", names=sorted(wanted.queues))
         _add_queues(loaded, rows)
+    for scope in sorted(wanted.all_queues):
+        rows = yield one("queues_of_scope", scope=scope)
+        _add_queues(loaded, rows)
     ((loaded.last_queue,),) = yield one("last_queue")
 
 

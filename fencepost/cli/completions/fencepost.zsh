@@ -515,7 +515,7 @@ _shtab_fencepost_scope_set_policy_options=(
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
   "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
-  "--retain-seconds[keep ended tasks so long before purge]:S:"
+  "--retain-seconds[keep ended tasks so long before purge]:S|forever:"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
   ":completions claimed under an older one are refused:"

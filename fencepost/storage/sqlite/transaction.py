@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from fencepost.issues import InvalidRequest, OutcomeUnknown
+from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
 from fencepost.machine.batch import Changes, Draw, Loaded
 from fencepost.machine.needs import Sent
 from fencepost.storage import loading, saving
@@ -121,7 +121,7 @@ def borrowed(connection: sqlite3.Connection, path: str) -> SqliteTransaction:
     """A transaction on an application's connection to the store at `path`, made durable.
 
     Raises InvalidRequest if it is not to this file or inside a transaction, Unavailable if it
-    is closed or may not be used by this thread.
+    is closed, may not be used by this thread, or the file cannot be looked at.
     """
     if not isinstance(connection, sqlite3.Connection):
         raise InvalidRequest(f"within: {type(connection).__name__} is not a sqlite3.Connection")
@@ -142,5 +142,11 @@ def _check_borrowed(connection: sqlite3.Connection, path: str) -> None:
         )
     files = {name: file for _, name, file in connection.execute("pragma database_list")}
     main = files.get("main")
-    if not main or not os.path.exists(path) or not os.path.samefile(main, path):
+    try:
+        same = main is not None and main != "" and os.path.samefile(main, path)
+    except FileNotFoundError:
+        same = False
+    except OSError as error:  # the disk, not the application, is at fault
+        raise Unavailable(f"within: {path} cannot be looked at: {error}") from error
+    if not same:
         raise InvalidRequest(f"within: the connection is not to {path} but to {main or 'no file'}")

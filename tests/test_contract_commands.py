@@ -154,7 +154,7 @@ def test_the_same_idempotency_keys_are_taken(key):
 def test_a_command_with_one_thing_changed_is_judged_alike(verb):
     outcomes = set()
 
-    @DERANDOMIZED
+    @settings(DERANDOMIZED, max_examples=150)  # so many that both verdicts are among them
     @given(parts_of(COMMANDS[verb]), st.data())
     def hold(value, data):
         name = data.draw(st.sampled_from([*sorted(value), "stray"]))

@@ -1,0 +1,35 @@
+"""Ten queues that are each wrong in one rule: the kit fails every one and names the code."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.kit import BY_NAME, judged, stores_in_memory, target, verdict
+
+from fencepost.conformance.broken import BROKEN
+
+# What all of them do as they should: a fault in one rule does not fail the whole kit.
+UNTOUCHED = "the_higher_priority_is_claimed_first_and_then_the_older"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_memory():
+    with stores_in_memory():
+        yield
+
+
+def test_there_are_ten_of_them():
+    assert len(BROKEN) >= 10
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_queue_is_failed_with_the_code_that_it_did_not_tell(name):
+    code, case = BROKEN[name].code, BROKEN[name].found_by
+    assert case in BY_NAME
+    run = judged(target(f"broken:{name}"), [case, UNTOUCHED])
+    found = verdict(run, case)
+    assert (found["verdict"], found["code"]) == ("failed", code), found
+    assert verdict(run, UNTOUCHED)["verdict"] == "passed"
+    assert run.status() == run.document("broken")["status"] == "failed"
+    assert code in run.issues()
+    honest = judged(target("reference"), [case])
+    assert verdict(honest, case)["verdict"] == "passed"

@@ -59,7 +59,7 @@ def after_a_lost_acknowledgement_a_retry_recovers_one_receipt(store: Store) -> N
     equal("counts", ONE, store.counts())
 
 
-@law(controls="faults", verbs="complete queue.set")
+@law(controls="faults", verbs="complete queue.set", code="store_unavailable")
 def when_the_outbox_insert_fails_result_and_receipt_roll_back_too(store: Store) -> None:
     """Outbox insert fails: result and receipt roll back too."""
     owing(store)

@@ -74,6 +74,35 @@ def test_a_target_that_cannot_be_started_blocks_the_run(conform, tmp_path):
     assert "'/nowhere/at-all' cannot be started" in found["cases"][0]["why"]
 
 
+def test_nothing_that_a_target_says_reaches_the_terminal_raw(conform, tmp_path):
+    text = """
+import json, sys
+nasty = "\x1b[2J\x07\u202e"
+for line in sys.stdin:
+    number = json.loads(line)["id"]
+    told = {"name": nasty, "version": nasty, "controls": ["fresh", "clock"],
+            "operations": ["enqueue", "claim", "complete"], "principals": ["operator", "worker"]}
+    answer = {"ok": told} if number == 1 else {"unavailable": nasty}
+    print(json.dumps({"id": number, **answer}), flush=True)
+"""
+    (tmp_path / "nasty.py").write_text(text, encoding="utf-8")
+    ran = conform(f"stdio:{sys.executable} nasty.py", "--junit", "junit.xml")
+    assert ran.code == 3 and "fresh: \\u001b[2J" in ran.out
+    junit = (tmp_path / "junit.xml").read_text(encoding="utf-8")
+    written = (tmp_path / "verification.json").read_text(encoding="utf-8")
+    assert all(text.replace("\n", "").isprintable() for text in (ran.out, junit, written))
+
+
+def test_an_interrupted_run_ends_its_target_and_writes_nothing(conform, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fencepost.conformance.verification.Run.judge", interrupted)
+    ran = conform(EXAMPLE_TARGET)
+    assert (ran.code, list(tmp_path.glob("*.json"))) == (130, [])
+    assert "interrupted; nothing was written" in ran.err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -12,10 +12,10 @@ from typing import NoReturn
 from .adapters import Unusable, reach
 from .cases.law import Case
 from .cases.store import Json
-from .verification import Run, reason
+from .verification import Run, reason, visible
 
 EXIT = {"accepted": 0, "failed": 3, "incomplete": 3, "blocked": 6}
-BAD_USAGE, UNWRITTEN = 2, 6
+BAD_USAGE, UNWRITTEN, INTERRUPTED = 2, 6, 130
 EXAMPLES = """examples:
   fencepost conform sqlite
   fencepost conform reference --junit junit.xml
@@ -79,6 +79,8 @@ def run(cases: Sequence[Case], argv: Sequence[str]) -> int:
     made = Run(cases, args.seed)
     try:
         made(adapter, chosen, lambda verdict: tell(verdict, args))
+    except KeyboardInterrupt:
+        return complain("interrupted; nothing was written", INTERRUPTED)
     finally:
         adapter.close()
     backend = target.partition(":")[0]
@@ -137,7 +139,7 @@ def tell(verdict: Json, args: Namespace) -> None:
     print(f"{verdict['verdict']:<12}{verdict['case']}", flush=True)
     if verdict["verdict"] != "passed":
         code = f" [{verdict['code']}]" if verdict["code"] and verdict["verdict"] == "failed" else ""
-        print(f"            {reason(verdict)}{code}")
+        print(f"            {visible(reason(verdict))}{code}")
     if verdict["verdict"] == "failed":
         print(f"            law: {verdict['law']}")
 
@@ -148,7 +150,7 @@ def conclude(made: Run, document: Json, args: Namespace) -> None:
     counts = {word: len(made.named(word)) for word in words}
     told = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
     target = f"{document['target']['name']} {document['target']['version']}"
-    print(f"\n{document['status']}: {told}, of {len(made.verdicts)} cases; {target}")
+    print(f"\n{document['status']}: {told}, of {len(made.verdicts)} cases; {visible(target)}")
     if args.output is not None:
         print(f"written to {args.output}")
     print("self-run, review pending: a pass grants nobody authority")

@@ -174,8 +174,8 @@ class Run:
             word = names.get(verdict["verdict"])
             if word is not None:
                 counts[word] += 1
-                text = xml_safe(reason(verdict))
-                ElementTree.SubElement(case, word, message=text).text = xml_safe(verdict["law"])
+                text = visible(reason(verdict))
+                ElementTree.SubElement(case, word, message=text).text = visible(verdict["law"])
         suite.set("tests", str(len(self.verdicts)))
         for word, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
             suite.set(name, str(counts[word]))
@@ -215,8 +215,8 @@ def reason(verdict: Json) -> str:
     return f"{verdict['why']}: expected {verdict['expected']!a}, observed {verdict['observed']!a}"
 
 
-def xml_safe(text: str) -> str:
-    """Text without the characters that XML cannot hold."""
+def visible(text: str) -> str:
+    """Text that XML can hold and that no terminal obeys: what cannot be seen is escaped."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 

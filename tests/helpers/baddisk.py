@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import fencepost
 from fencepost import commands as c
 from fencepost.handle import Handle
 from helpers.lab import QUEUE
+from helpers.tools import built
 from helpers.work import opened
 
 SOURCE = Path(__file__).with_name("iofault.c")
@@ -19,13 +18,7 @@ SENT = ("enqueue", "claim", "complete")
 
 def compiled(folder: Path) -> Path | None:
     """The shim, compiled; None where there is no C compiler."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        return None
-    library = folder / "iofault.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
-    subprocess.run(command, check=True, capture_output=True)
-    return library
+    return built(SOURCE, folder)
 
 
 def requests(task_id: str, fence: int) -> dict[str, c.Request]:

@@ -104,3 +104,19 @@ def fill_up(path: str) -> dict[str, Any]:
             "kept": sum(task.state == "done" for task in fp.tasks(QUEUE)), "results": results,
             "receipts": receipts, "after_room_was_made": last.status, "clean": fp.verify().clean,
         }  # fmt: skip
+
+
+def as_nobody(path: str, body: str, key: str) -> dict[str, Any]:
+    """Replay, be refused and read, as a user who may not write the file."""
+    with fencepost.open(":memory:") as warm:  # loads what nobody might not be able to read
+        warm.enqueue(QUEUE, 1)
+    os.setgid(65_534)
+    os.setuid(65_534)
+    with opened(path) as fp:
+        (known,) = fp.execute([c.Request.read(body.encode(), key)])
+        (refused,) = fp.execute([c.Enqueue(QUEUE, (c.NewTask("more"),))])
+        assert known.receipt is not None
+        return {
+            "replayed": known.receipt.body.decode(), "refused": list(refused.issues),
+            "payload": fp.task(known.receipt.task_id).payload,
+        }  # fmt: skip

@@ -382,3 +382,5 @@ def _create(
                 connection.close()
         except sqlite3.Error as error:
             raise explained(error, str(place.path)) from error
+        except OSError as error:
+            raise Unavailable(f"{place.path}: the file cannot be made: {error}") from error

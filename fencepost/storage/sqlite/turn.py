@@ -211,7 +211,10 @@ class TurnLock(Turn):
         # `held` first: the waiter and the gate may be at work for another thread.
         if self.held and self._gate and (self._waiter is None or self._waiter.give_up()):
             self._waiter = None
-            self._gate.leave()
+            try:
+                self._gate.leave()
+            except OSError:  # its locks end with its files
+                self._drop_gate()
         super()._free()
 
     def _drop_gate(self) -> None:

@@ -1,0 +1,55 @@
+"""Programs and rights that some tests need. What is missing is installed where that may be done;
+else the test says so, and under CI that is a failure (see conftest.py)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+
+@cache
+def installed(program: str, package: str) -> str | None:
+    """Where the program is. Root on a Debian installs its package if it is not there."""
+    if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
+        import fcntl
+
+        with open(Path(tempfile.gettempdir()) / "fencepost-tests-apt", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # several processes run the tests
+            if shutil.which(program) is None:
+                _install(package)
+    return shutil.which(program)
+
+
+def _install(package: str) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (
+        ["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", package],
+    ):  # fmt: skip
+        subprocess.run(
+            ["apt-get", *command], env=environment, check=False, capture_output=True, timeout=300
+        )
+
+
+def need(program: str, package: str) -> str:
+    """The same, or the test cannot be run."""
+    found = installed(program, package)
+    if found is None:
+        pytest.skip(f"NOT RUN: needs {program}; as root, or: apt-get install {package}")
+    return found
+
+
+def built(source: Path, folder: Path) -> Path | None:
+    """A C source as a shared library in the folder; None where there is no compiler."""
+    found = installed("cc", "gcc")
+    if found is None:
+        return None
+    library = folder / f"{source.stem}.so"
+    command = [found, "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return library

@@ -6,6 +6,7 @@ import random
 
 import pytest
 from helpers.lab import Lab
+from helpers.skipping import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401
 
 from fencepost.engine import writer
 

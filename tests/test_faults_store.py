@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 import pytest
 from helpers.children import ended, result_of, start
 from helpers.lab import QUEUE, ask, completion, raw
+from helpers.tools import installed
 from helpers.work import acknowledge_one, fill_up
 
 import fencepost
@@ -142,8 +142,8 @@ def test_every_connection_that_writes_or_reads_is_synchronous_full(lab):
 
 
 def can_trace():
-    """Whether strace is here and allowed to look at a child."""
-    if shutil.which("strace") is None:
+    """Whether strace is here (or can be installed) and allowed to look at a child."""
+    if installed("strace", "strace") is None:
         return False
     return subprocess.run(["strace", "-f", "-o", os.devnull, "true"], check=False).returncode == 0
 

@@ -148,6 +148,10 @@ def test_json_prints_the_verification_and_nothing_else(conform):
 # -- the folder alone
 
 
+# Not this environment's Python, in which the product may be installed.
+BARE = getattr(sys, "_base_executable", None) or sys.executable
+
+
 @pytest.fixture
 def carried_off(tmp_path):
     """A copy of the folder under another name, run by a bare Python that has nothing installed."""
@@ -157,7 +161,7 @@ def carried_off(tmp_path):
     def run(*words):
         program = str(folder / "fault_injection_tests.py")
         return subprocess.run(
-            [sys.executable, "-I", "-S", program, *words], cwd=tmp_path, capture_output=True,
+            [BARE, "-I", "-S", program, *words], cwd=tmp_path, capture_output=True,
             text=True, timeout=55, check=False,
         )  # fmt: skip
 

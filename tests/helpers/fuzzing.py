@@ -262,7 +262,7 @@ TARGETS: dict[str, Target] = {
                  "canonical.sha256(body)", "canonical.sha256(command.encoded_object())",
                  "command_reader"),
             bent("null is as good as nothing", parts.build,
-                 "is None and spec.encode is not _any_json", "is _any_json", "command_reader"),
+                 "is None and spec.encode is not any_json", "is any_json", "command_reader"),
         ),
     ),
     "entry_reader": Target(

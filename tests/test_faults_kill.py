@@ -13,6 +13,7 @@ import pytest
 from helpers.children import result_of, start
 from helpers.killing import sweep, work_under_fire
 from helpers.lab import OUTBOX, QUEUE, ask, completion, dump, raw
+from helpers.retrying import retries
 
 from fencepost import commands as c
 
@@ -120,6 +121,16 @@ def test_under_random_kills_every_task_ends_once_with_one_receipt_and_none_is_lo
     owed = [handle.task(task.task_id).payload["task_id"] for task in handle.tasks(OUTBOX)]
     assert sorted(owed) == sorted(ids)
     assert lab.counts() == (number, number, number)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_who_is_killed_and_asks_again_is_told_the_receipt_that_was_committed(lab, seed):
+    lab.fp.close()
+    found = result_of(start(retries, str(lab.path), lab.clock.wall(), seed, 40, 60))
+    print(f"seed {seed}: {found}")
+    assert found["wrong"] == []
+    assert found["commands"] == 60
+    assert found["killed_between_commit_and_answer"] > 20
 
 
 def test_a_store_left_by_a_killed_writer_can_be_copied_with_its_log_and_opened(lab, tmp_path):

@@ -57,6 +57,13 @@ def result_of(child: subprocess.Popen[str]) -> Any:
     return json.loads(out)
 
 
+def found_by(child: subprocess.Popen[str], seconds: float) -> dict[str, Any]:
+    """What a function that looks for faults has found; its own end is one too, under "wrong"."""
+    code, out, err = ended(child, seconds)
+    found: dict[str, Any] = {"wrong": [f"the child ended with {code}: {err[-300:]}"]}
+    return json.loads(out) if code == 0 else found
+
+
 def results_of(children: Iterable[subprocess.Popen[str]]) -> list[Any]:
     """The same of several, in their order."""
     return [result_of(child) for child in children]

@@ -9,12 +9,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import json
-import os
 import shutil
 import signal
 import sqlite3
 import time
-import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -26,13 +24,12 @@ from fencepost.storage.sqlite.transaction import SqliteTransaction
 from helpers import story
 from helpers.baddisk import SOURCE
 from helpers.children import ended, result_of, start
-from helpers.killing import forked
+from helpers.killing import Tell, told_in_fork
 from helpers.tools import built
 
 PART = "work.db"
 OPERATIONS = ("open", "read", "write", "sync", "trunc", "unlink", "lock", "turn", "map", "stat")
 CHANGING = ("open", "write", "sync", "trunc", "unlink")
-SECONDS = 30  # a story that takes longer hangs
 STORIES: dict[str, Callable[..., None]] = {"live": story.live, "begin": story.begin}
 
 
@@ -151,7 +148,7 @@ def _tried(folder: Path, kind: str, fault: str) -> tuple[list[dict[str, Any]], l
     else:
         known = {"enqueue": known["enqueue"]}
 
-    def lived(tell: story.Tell) -> None:
+    def lived(tell: Tell) -> None:
         # a lock that cannot be had is waited for, again and again: not for so long here
         connect.BUSY_SECONDS = store.BUSY_SECONDS = 0.02
         shim = ctypes.CDLL(None)
@@ -161,38 +158,13 @@ def _tried(folder: Path, kind: str, fault: str) -> tuple[list[dict[str, Any]], l
         shim.iofault_arm(b"", b"")
         tell({"calls": calls})
 
-    code, told = _in_fork(lived)
-    wrong = []
+    code, told = told_in_fork(lived)
+    wrong = [what for t in told for what in t.get("wrong", ())]
     if code not in (0, -signal.SIGKILL) or (code != 0 and not fault.endswith("kill")):
         wrong.append(f"the process ended with {code}")
-    code, found = _in_fork(lambda tell: tell({"wrong": story.judge(path, known, told)}))
+    code, found = told_in_fork(lambda tell: tell({"wrong": story.judge(path, known, told)}))
     if code != 0 or not found:
         wrong.append(f"what is left cannot be judged: {code}, {found}")
     else:
         wrong += found[-1]["wrong"]
     return told, wrong
-
-
-def _in_fork(work: Callable[[story.Tell], None]) -> tuple[int, list[dict[str, Any]]]:
-    """The exit code (or -signal) and all that was told, up to the end or death."""
-    reads, writes = os.pipe()
-
-    def inside() -> None:
-        os.close(reads)
-        signal.alarm(SECONDS)
-        try:
-            work(lambda told: os.write(writes, json.dumps(told).encode() + b"\n") and None)
-        except BaseException as error:  # noqa: BLE001  told to whoever judges
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(last.filename).name}:{last.lineno}"
-            told = {"wrong": [f"{where} {type(error).__name__}: {error}"[:300]]}
-            os.write(writes, json.dumps(told).encode() + b"\n")
-
-    try:
-        code = forked(inside)  # what is told is short enough for the pipe to hold: 64 KiB
-    finally:
-        os.close(writes)
-    with os.fdopen(reads, "rb") as file:
-        return code, [json.loads(line) for line in file]
-
-

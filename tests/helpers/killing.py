@@ -6,6 +6,7 @@ that is killed begins like a program that has just been started.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -13,6 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from fencepost import commands as c
@@ -20,6 +22,8 @@ from fencepost.storage.sqlite import driver
 from fencepost.storage.sqlite.transaction import SqliteTransaction
 from helpers.lab import QUEUE
 from helpers.work import opened
+
+Tell = Callable[[dict[str, Any]], None]
 
 
 def forked(work: Callable[[], None]) -> int:
@@ -33,6 +37,31 @@ def forked(work: Callable[[], None]) -> int:
             traceback.print_exc(file=sys.stderr)
             os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def told_in_fork(
+    work: Callable[[Tell], None], seconds: int = 30
+) -> tuple[int, list[dict[str, Any]]]:
+    """The exit code (or -signal) and all that was told, up to the end or death."""
+    reads, writes = os.pipe()
+
+    def inside() -> None:
+        os.close(reads)
+        signal.alarm(seconds)  # who takes longer hangs
+        try:
+            work(lambda told: os.write(writes, json.dumps(told).encode() + b"\n") and None)
+        except BaseException as error:  # noqa: BLE001  told to whoever judges
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(last.filename).name}:{last.lineno}"
+            told = {"wrong": [f"{where} {type(error).__name__}: {error}"[:300]]}
+            os.write(writes, json.dumps(told).encode() + b"\n")
+
+    try:
+        code = forked(inside)  # what is told is short enough for the pipe to hold: 64 KiB
+    finally:
+        os.close(writes)
+    with os.fdopen(reads, "rb") as file:
+        return code, [json.loads(line) for line in file]
 
 
 def die_at(point: int) -> None:
@@ -57,6 +86,17 @@ def die_at(point: int) -> None:
         step()
 
     driver._answer, SqliteTransaction.commit = counted, committed  # type: ignore[method-assign]
+
+
+def die_after_commit() -> None:
+    """Be killed between the commit and the answer."""
+    commit = SqliteTransaction.commit
+
+    def committed(transaction: SqliteTransaction) -> None:
+        commit(transaction)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    SqliteTransaction.commit = committed  # type: ignore[method-assign]
 
 
 def sweep(template: str, folder: str, now: int, body: str, key: str) -> int:

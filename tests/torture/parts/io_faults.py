@@ -14,7 +14,7 @@ LAW = "whatever call of the disk fails, or is the last, each answer is true then
 WEIGHT = 4
 REQUIRES = ()
 AT_ONCE = 150
-FOR_CONTROLS = ["sync:3:5", "sync:5:5", "sync:8:5", "write:40:5", "write:90:5"]
+FOR_CONTROLS = [fault for fault in faults({"sync": 14}) if "kill" not in fault]
 
 
 def run(seconds: float, seed: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from helpers import failing
 from helpers.children import result_of, start
 from helpers.failing import PLANTS, Bench, faults
 from helpers.lab import QUEUE, Lab, raw
-from helpers.power import scratch
+from helpers.scratch import scratch
 from helpers.work import as_nobody
 
 import fencepost
@@ -47,7 +47,7 @@ def drawn(calls, number):
     return [fault for part in chosen for fault in part]
 
 
-@pytest.mark.parametrize(("kind", "number"), [("live", 240), ("begin", 80)])
+@pytest.mark.parametrize(("kind", "number"), [("live", 200), ("begin", 60)])
 def test_whatever_call_of_the_disk_fails_each_answer_is_true(bench, kind, number):
     calls = bench.count(kind)
     chosen = drawn(calls, number)

@@ -1,4 +1,4 @@
-"""Lives of a store for `power.record`: every verb, random histories, an application's own."""
+"""Lives of a store for `record`: every verb, random histories, an application's own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fencepost.issues import FencepostError
 from helpers import apsw_sqlite
 from helpers.histories import History
 from helpers.leftovers import LETTERS
-from helpers.power import Stage, opened
+from helpers.recorded import Stage, opened
 from helpers.workload import every_verb
 
 UNDONE = frozenset(["store_unavailable", "outcome_unknown"])

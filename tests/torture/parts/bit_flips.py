@@ -11,7 +11,7 @@ from typing import Any
 from helpers.flips import Original, places
 from helpers.histories import History
 from helpers.lab import START
-from helpers.power import scratch
+from helpers.scratch import scratch
 from helpers.workload import every_verb, opened
 
 from fencepost.clock import FakeClock

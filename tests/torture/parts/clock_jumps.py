@@ -8,7 +8,7 @@ from typing import Any
 
 from helpers.children import found_by, start
 from helpers.jumping import shim, walk
-from helpers.power import scratch
+from helpers.scratch import scratch
 
 LAW = "the store's time never goes back, and no lease outlives its end, whatever the clocks do"
 WEIGHT = 1

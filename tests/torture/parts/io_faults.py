@@ -8,13 +8,13 @@ from collections import Counter
 from typing import Any
 
 from helpers.failing import PLANTS, STORIES, Bench, faults
-from helpers.power import scratch
+from helpers.scratch import scratch
 
 LAW = "whatever call of the disk fails, or is the last, each answer is true then and later"
 WEIGHT = 4
 REQUIRES = ()
 AT_ONCE = 150
-FOR_CONTROLS = [fault for fault in faults({"sync": 14}) if "kill" not in fault]
+FOR_CONTROLS = [fault for fault in faults({"sync": 14}) if fault.split(":")[2] == "5"]
 
 
 def run(seconds: float, seed: int) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from helpers.children import found_by, start
 from helpers.lab import START, Lab
-from helpers.power import scratch
 from helpers.retrying import retries
+from helpers.scratch import scratch
 
 LAW = "who is killed and asks again with the same bytes is told the receipt that was committed"
 WEIGHT = 2

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from helpers import lives, power
-from helpers.power import Life, Recording, every_mode, record, tried
+from helpers import lives
+from helpers.power import every_mode, tried
+from helpers.recorded import Life, Recording, lying, record, too_early
 
 LAW = "what was acknowledged is found after a power cut, byte for byte, and verify is clean"
 WEIGHT = 4
@@ -22,10 +23,10 @@ LIVES: tuple[Life, ...] = (
 ALONE: tuple[Life, ...] = (lives.patient, lives.accompanied)
 AFTER = 80  # events of the disk after a failing sync in which the power is cut
 CONTROLS: dict[str, Callable[[int], Recording]] = {
-    "lying_disk": lambda seed: power.lying(record(lives.at_random, seed)),
+    "lying_disk": lambda seed: lying(record(lives.at_random, seed)),
     "synchronous_normal": lambda seed: record(lives.at_random, seed, synchronous=1),
     "journal_deleted": lambda seed: record(lives.every_kind, seed, journal="delete"),
-    "answer_before_commit": lambda seed: power.too_early(record(lives.at_random, seed)),
+    "answer_before_commit": lambda seed: too_early(record(lives.at_random, seed)),
 }
 
 

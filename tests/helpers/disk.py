@@ -16,6 +16,7 @@ SQLite by default it trusts that a write never damages bytes beside its own (pow
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import random
@@ -118,7 +119,10 @@ def recorded_os(recorder: Recorder) -> SimpleNamespace:
         return os.write(handle, data)
 
     def fsync(handle: int) -> None:
-        recorder.synced(files[handle], False)
+        try:
+            recorder.synced(files[handle], False)
+        except apsw.IOError as error:
+            raise OSError(errno.EIO, str(error)) from error
 
     return SimpleNamespace(**{**vars(os), "open": opened, "write": write, "fsync": fsync})
 

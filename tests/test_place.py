@@ -95,6 +95,13 @@ def test_a_file_too_short_for_a_database_is_refused_and_kept(tmp_path, content):
     assert note.read_bytes() == content
 
 
+def test_a_torn_first_page_beside_its_journal_is_left_to_sqlite(tmp_path):
+    (tmp_path / "torn.db").write_bytes(b"SQLite format 3\0" + bytes(350))
+    assert "are no SQLite database" in refusal(tmp_path / "torn.db")
+    (tmp_path / "torn.db-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7")
+    assert check_place(tmp_path / "torn.db", None).exists
+
+
 def test_an_empty_file_may_become_a_store(tmp_path):
     (tmp_path / "empty.db").touch()
     with fencepost.open(str(tmp_path / "empty.db"), create=True) as fp:

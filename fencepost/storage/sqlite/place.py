@@ -94,7 +94,7 @@ def _check_file(real: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
         _refuse(real, f"it is {kind}, not a regular file", "name another path")
-    if 0 < found.st_size < SMALLEST_DATABASE:
+    if 0 < found.st_size < SMALLEST_DATABASE and not _half_made(real):
         # SQLite takes so short a file for an empty database and writes over it
         size = f"{found.st_size} byte" + ("s" if found.st_size > 1 else "")
         _refuse(real, f"it holds {size} that are no SQLite database", "name another path")
@@ -105,6 +105,14 @@ def _check_file(real: Path, found: os.stat_result) -> None:
             " ones would not see each other's locks",
             "remove the other names, or make a copy and use that",
         )
+
+
+def _half_made(real: Path) -> bool:
+    """A power cut tore the first page of a new database: its journal lies beside it."""
+    try:
+        return os.stat(f"{real}-journal").st_size > 0
+    except OSError:
+        return False
 
 
 _KINDS = {

@@ -6,8 +6,8 @@ import random
 from collections import Counter
 
 import pytest
-from helpers.flips import Original, places
-from helpers.lab import START
+from helpers.flips import Original, named_by, places
+from helpers.lab import START, raw
 from helpers.workload import every_verb, opened
 
 from fencepost.clock import FakeClock
@@ -42,3 +42,16 @@ def test_no_flipped_bit_is_silent(tmp_path, drawn):
     assert silent == [], silent
     assert sum(told.values()) == FLIPS
     assert told["harmless"] and told["verify"] and told["integrity check"] and told["an error"]
+
+
+def test_a_mark_before_the_last_entry_is_named_and_a_later_one_is_not(tmp_path):
+    """What leaves no entry, a renew, moves the mark too: a later one cannot be told from a right
+    one. A flipped bit that raised it by 16 us was taken for silent damage."""
+    path = tmp_path / "work.db"
+    clock = FakeClock(START)
+    with opened(path, clock) as fp:
+        every_verb(fp, clock)
+    for microseconds, named in ((16, None), (-10**9, "verify")):
+        with raw(path) as own:
+            own.execute("update fencepost_store set mark = mark + ?", (microseconds,))
+        assert named_by(path) == named

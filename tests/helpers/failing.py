@@ -68,7 +68,10 @@ class Bench:
         child = start(sweep, self._folder, kind, faults, end, planted, env=self._env)
         code, out, err = ended(child, 3_600)
         assert code == 0, err
-        return json.loads(out)
+        found: dict[str, Any] = json.loads(out)
+        if found["wrong"]:
+            print(err)  # where a hanging process was
+        return found
 
 
 def count(folder: str, kind: str) -> dict[str, int]:
@@ -161,7 +164,7 @@ def _tried(folder: Path, kind: str, fault: str) -> tuple[list[dict[str, Any]], l
     code, told = told_in_fork(lived)
     wrong = [what for t in told for what in t.get("wrong", ())]
     if code not in (0, -signal.SIGKILL) or (code != 0 and not fault.endswith("kill")):
-        wrong.append(f"the process ended with {code}")
+        wrong.append(f"the process ended with {code} after {told[-2:]}")
     code, found = told_in_fork(lambda tell: tell({"wrong": story.judge(path, known, told)}))
     if code != 0 or not found:
         wrong.append(f"what is left cannot be judged: {code}, {found}")

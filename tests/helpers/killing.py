@@ -6,6 +6,7 @@ that is killed begins like a program that has just been started.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random
@@ -47,7 +48,8 @@ def told_in_fork(
 
     def inside() -> None:
         os.close(reads)
-        signal.alarm(seconds)  # who takes longer hangs
+        signal.alarm(seconds)  # who takes longer hangs, and tells where
+        faulthandler.dump_traceback_later(max(1, seconds - 5), file=2)
         try:
             work(lambda told: os.write(writes, json.dumps(told).encode() + b"\n") and None)
         except BaseException as error:  # noqa: BLE001  told to whoever judges

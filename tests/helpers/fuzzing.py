@@ -7,7 +7,6 @@ seeded mutants (test_fuzz.py), torture feeds it what atheris makes (torture/part
 from __future__ import annotations
 
 import json
-import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,12 +18,9 @@ from fencepost import canonical, parts
 from fencepost.clock import FakeClock, from_rfc3339, to_rfc3339
 from fencepost.commands import Request
 from fencepost.issues import InvalidRequest, JournalBroken
-from fencepost.journal import checkpoint, ledger, proof, reading, verify
-from fencepost.journal.problems import Findings
+from fencepost.journal import checkpoint, proof, reading
 from fencepost.model import QueueSettings
-from fencepost.record import replace
-from fencepost.storage.verifying import Pages
-from helpers import strict_json, wires
+from helpers import folding, strict_json, wires
 from helpers.lab import START
 from helpers.mutants import Mutant, bent
 from helpers.workload import every_verb, opened
@@ -149,45 +145,15 @@ def proof_reader(raw: bytes) -> bool:
 
 def journal_fold(raw: bytes) -> bool:
     """Any bytes in the place of an entry: verify finds problems and never raises."""
-    rows = lived()["rows"]
-    place = len(raw) % len(rows)
-    told = pickle.loads(_before()[place])  # noqa: S301  made here, a moment ago
-    entries = verify.Entries(told, _NoTree(), told.findings, 0)
-    entries.last = place
-    entries.take(replace(rows[place], body=raw))
-    for row in rows[place + 1 : place + 3]:  # what follows meets what the wreck has left
-        entries.take(row)
-    told.settle()
-    problems = {(problem.code, problem.place) for problem in told.findings.all()}
+    place = len(raw) % len(folding.history())
+    found = folding.with_other_bytes(place, raw, more=2)  # they meet what the wreck has left
     try:
         reading.read(raw)
     except ValueError:
-        assert ("entry_form", f"entry {place + 1}") in problems
+        told = {(problem.code, problem.place) for problem in found}
+        assert ("entry_form", f"entry {place + 1}") in told
         return False
     return True
-
-
-@cache
-def _before() -> list[bytes]:
-    """The ledger before each entry of the history, as pickles."""
-    told = ledger.Ledger(Findings())
-    entries = verify.Entries(told, _NoTree(), told.findings, 0)
-    states = []
-    for row in lived()["rows"]:
-        states.append(pickle.dumps(told))
-        entries.take(row)
-    assert told.findings.all() == ()
-    return states
-
-
-class _NoTree(verify.TreeCheck):
-    """In the place of the tree, which this target leaves out."""
-
-    def __init__(self) -> None:
-        self.size = ROOMY
-
-    def take(self, leaf: bytes | None) -> None:
-        """Nothing."""
 
 
 # --- good inputs ------------------------------------------------------------------------------
@@ -195,7 +161,7 @@ class _NoTree(verify.TreeCheck):
 
 @cache
 def lived() -> dict[str, list[Any]]:
-    """Entries (as rows and as bytes), checkpoints, proofs and commands of a small history."""
+    """Entries, checkpoints and proofs of a small history."""
     clock = FakeClock(START)
     with opened(":memory:", clock) as fp:
         fp.enqueue("q", 1)
@@ -204,11 +170,8 @@ def lived() -> dict[str, list[Any]]:
         last = fp.seal()
         proofs = [fp.prove(number).to_json() for number in (1, 7)]
         grown = fp.prove_consistency(first).to_json()
-        with fp._store.snapshot() as read:
-            rows = list(Pages(read).entries())
     return {
-        "rows": rows,
-        "entries": [row.body for row in rows if row.body is not None],
+        "entries": [row.body for row in folding.history() if row.body is not None],
         "checkpoints": [first.text(), last.text()],
         "proofs": [json.dumps(found).encode() for found in (*proofs, grown)],
     }

@@ -1,0 +1,185 @@
+"""What told a mutant of journal/ from the program and no quick test asked for."""
+
+from __future__ import annotations
+
+import json
+import struct
+from hashlib import sha256
+
+import pytest
+from helpers import folding
+from helpers.stand import QUEUE, Stand
+from test_rules_time import row
+from test_verify_forged import FORMS, MOVES
+
+from fencepost import canonical
+from fencepost.journal import entry
+from fencepost.journal.problems import Findings, Problem, Verification
+from fencepost.journal.standing import QueueLine, Standing
+from fencepost.model import Scope
+
+SALT = bytes(range(32))
+
+# --- the moves, entry by entry ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*MOVES, *FORMS])
+def test_a_forged_entry_is_named_with_its_place_when_it_is_read(name):
+    verb, edit, *code = MOVES[name] if name in MOVES else (*FORMS[name], "entry_form")
+    rows = folding.history()
+    bodies = [json.loads(row.body or b"{}") for row in rows]
+    place = next(i for i, body in enumerate(bodies) if body.get("verb") == verb)
+    told = json.loads(rows[place].body)
+    changed = edit(told)
+    body = changed if isinstance(changed, bytes) else canonical.dumps(told)
+    found = folding.with_other_bytes(place, body)
+    assert (code[0], f"entry {place + 1}") in {(p.code, p.place) for p in found}
+    # what an erase would excuse comes after the end of what is read here
+    assert {p.place for p in found if p.code != "opening_missing"} == {f"entry {place + 1}"}
+    assert all(p.message for p in found)
+
+
+def test_what_is_known_at_the_end_is_what_the_entries_told():
+    told = folding.taking_from(len(folding.history())).ledger
+    last = json.loads([row.body for row in folding.history() if row.body][-1])
+    assert told.writers == {last["writer"]} == {told.writer}
+    assert told.epoch == told.floor == last["epoch"] == 1
+
+
+def test_the_same_verb_again_after_the_end_of_a_task_is_no_move():
+    """A task that is brought about twice, or handed in after it was done."""
+    rows = folding.history()
+    found = folding.with_other_bytes(6, rows[5].body)
+    assert ("transition", "entry 7") in {(p.code, p.place) for p in found}
+
+
+def test_a_task_that_nothing_has_brought_about_is_named_and_followed_from_there():
+    rows = folding.history()
+    place = next(i for i, row in enumerate(rows) if row.body and b'"verb":"submit"' in row.body)
+    told = json.loads(rows[place].body)
+    told["tasks"][0]["task_id"] = "01900000-0000-7000-8000-000000000000"
+    found = folding.with_other_bytes(place, canonical.dumps(told))
+    here = [p.code for p in found if p.place == f"entry {place + 1}"]
+    assert sorted(here) == ["obligation", "revision", "task_unknown"]
+
+
+# --- rounds -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rounds():
+    """A task with a result in each of three rounds: requeued, and rejected by a human."""
+    with Stand() as stand:
+        human = stand.fp.as_caller("ann", "human")
+        lease = stand.leased()
+        lease.complete(1)
+        stand.fp.requeue(lease.task_id)
+        stand.claim().complete(2)
+        human.review(lease.task_id, 2, "rejected", requeue=True)
+        stand.claim().submit(3)
+        human.review(lease.task_id, 1, "accepted")
+        stand.fp.seal()
+        yield stand, lease.task_id
+
+
+def places(stand):
+    return {(p.code, p.place) for p in stand.fp.verify().problems}
+
+
+def test_a_result_belongs_to_the_round_that_its_task_was_in(rounds):
+    stand, task_id = rounds
+    assert places(stand) == set()
+    assert [r.round for r in stand.fp.results(task_id)] == [1, 2, 3]
+    for revision, wrong in ((1, 2), (2, 3), (3, 2)):
+        stand.connection.execute("savepoint before")
+        change = "update fencepost_result set round = ? where revision = ?"
+        stand.connection.execute(change, (wrong, revision))
+        assert places(stand) == {("result_edited", f"task {task_id} revision {revision}")}
+        stand.connection.execute("rollback to before")
+
+
+# --- what cannot change without breaking stores that are there --------------------------------
+
+
+def test_a_commitment_is_the_published_digest():
+    def committed(label, value):
+        return sha256(b"fencepost-commit-v1\0" + label + b"\0" + SALT + value).digest()
+
+    payload = sha256(b"{}").digest()
+    assert entry.content_commitment(SALT, "k", b"{}") == committed(b"content", b"k\0" + payload)
+    assert entry.content_commitment(SALT, None, b"{}") == committed(b"content", b"\0" + payload)
+    heading = entry.Heading("submit", "s", "a", 0, 2, "w")
+    body = json.loads(
+        entry.body(heading, (), SALT, b"r" * 32, queue="q", key="k", result_sha256=b"x" * 32)
+    )
+    assert body == {
+        "actor": "a", "at": "1970-01-01T00:00:00.000000Z", "epoch": 2, "queue": "q", "scope": "s",
+        "key": committed(b"key", b"k").hex(), "request": committed(b"request", b"r" * 32).hex(),
+        "result": committed(b"result", b"x" * 32).hex(), "tasks": [], "v": 1, "verb": "submit",
+        "writer": "w",
+    }  # fmt: skip
+
+
+def test_the_after_of_a_task_is_the_published_digest():
+    task = row(content=b"c" * 32, due_at=7, round=3, revision=4, erased=9, created_at=8, epoch=1)
+    numbers = struct.pack(">11q", 0, 7, 1, 5, 3, 4, 2, 1, 0, 8, 9)
+    names = b"1\nt\ns\nq\nleased\nw\n"
+    assert entry.projection(task) == sha256(names + numbers + b"c" * 32).hexdigest()
+    unleased = row(worker_id=None, content=b"")
+    assert entry.projection(unleased) == sha256(
+        b"1\nt\ns\nq\nleased\n\n" + struct.pack(">11q", 0, 0, 1, 5, 1, 0, 2, 0, 0, 0, 0)
+    ).hexdigest()
+
+
+def test_a_queue_stands_beside_a_task_only_where_it_is_another_one():
+    task = row(state="done", revision=1)
+    assert entry.gone(task, "q") == (
+        '{"before":"done","fence":2,"revision":1,"task_id":"t"}'
+    )
+    assert '"queue":"q",' in entry.gone(task, "other")
+    assert '"queue"' not in entry.item(task, "leased", "q")
+    assert '"queue":"q",' in entry.item(task, "leased", "other", "followup")
+
+
+def test_what_verify_says_has_these_members():
+    found = Verification(1, 2, 3, 4, 5, 6, b"\1" * 32, (Problem("c", "p", "m"),))
+    assert found.to_json() == {
+        "status": "broken", "entries": 1, "purged": 2, "tasks": 3, "results": 4, "sealed": 5,
+        "unsealed": 6, "root": "01" * 32,
+        "problems": [{"code": "c", "place": "p", "message": "m"}],
+    }  # fmt: skip
+
+
+# --- settings and nodes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", ['{"colour":1}', '{"paused":true}', "[]", "{", '{"paused":0}'])
+def test_a_setting_that_no_entry_has_set_is_named(settings):
+    findings = Findings()
+    Standing().check_queue(QueueLine(1, "s", "q", settings, False), findings)
+    expected = set() if settings == '{"paused":0}' else {("settings", "queue s/q")}
+    assert {(p.code, p.place) for p in findings.all()} == expected
+
+
+def test_a_scope_that_is_not_as_it_was_set_and_one_that_is_missing_are_named():
+    standing, findings = Standing(), Findings()
+    for name in ("a", "b"):
+        note = {"policy_version": 2, "retain_seconds": 5}
+        standing.take(1, {"verb": "scope.set_policy", "scope": name, "note": note})
+    standing.check_scope(Scope("a", policy_version=3), findings)
+    standing.check_scope(Scope("untouched"), findings)
+    standing.check_rest(findings)
+    assert [(p.code, p.place) for p in findings.all()] == [
+        ("settings", "scope a"), ("settings", "scope b"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("position", [0, 2, 3])
+def test_a_missing_node_is_one_problem_and_the_rest_are_still_read(position):
+    with Stand() as stand:
+        for number in range(5):
+            stand.task(number, QUEUE)
+        stand.fp.seal()
+        gone = "delete from fencepost_node where level = 0 and position = ?"
+        stand.connection.execute(gone, (position,))
+        assert places(stand) == {("node", f"node 0/{position}")}

@@ -1,0 +1,94 @@
+"""What told a mutant of machine/ from the program and no quick test asked for."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.stand import QUEUE, SECOND, WORKER, Stand, binding
+
+from fencepost import commands as c
+from fencepost.machine.fold import fold
+
+
+def decided(stand, command):
+    """What the machine alone makes of a command: the verdict and the changes."""
+    with stand.loaded(command) as loaded:
+        caller = stand.fp.as_caller("local").caller
+        (verdict,), changes = fold([(caller, c.Request.of(command))], loaded)
+    return verdict, changes
+
+
+@pytest.mark.parametrize("verb", ["submit", "complete"])
+@pytest.mark.parametrize("expected", [None, 0])
+def test_a_result_is_guarded_with_the_fence_and_the_revision_that_were_presented(verb, expected):
+    with Stand() as stand:
+        lease = stand.leased()
+        command = c.COMMANDS[verb](**binding(lease), result=1, expected_revision=expected)
+        verdict, changes = decided(stand, command)
+        assert verdict.outcome.accepted
+        assert changes.updated[lease.task_id].guard == (lease.fence, expected)
+
+
+def test_a_lease_lasts_as_long_as_the_claim_asks_and_else_as_the_queue_says():
+    with Stand() as stand:
+        stand.fp.queue_set(QUEUE, lease_seconds=7)
+        for asked, seconds in ((30, 30), (None, 7)):
+            stand.task()
+            lease = stand.claim(lease_seconds=asked)
+            assert lease.lease_expires_at - lease.grant.granted_at == seconds * SECOND
+            assert stand.fp.task(lease.task_id).lease_expires_at == lease.lease_expires_at
+
+
+def test_one_key_with_two_payloads_in_one_command_is_a_conflict():
+    with Stand() as stand:
+        two = ({"payload": 1, "key": "k"}, {"payload": 2, "key": "k"})
+        assert stand.ask(c.Enqueue(QUEUE, two)).issues == ("key_conflict",)
+        same = ({"payload": 1, "key": "k"}, {"payload": 1, "key": "k"})
+        told = stand.ask(c.Enqueue(QUEUE, same))
+        assert told.accepted
+        assert len(set(told.task_ids)) == 1
+
+
+def test_the_entry_of_a_purge_or_a_sweep_names_the_queue_that_was_asked_for():
+    with Stand() as stand:
+        stand.fp.queue_set(QUEUE, retain_seconds=0)
+        stand.leased().complete()
+        for verb in ("sweep", "purge"):
+            for queue in (QUEUE, None):
+                told = stand.ask(c.COMMANDS[verb](queue), key=f"{verb} {queue}".replace(" ", "-"))
+                assert told.receipt is not None
+                assert told.receipt.entry.get("queue") == queue
+
+
+def test_the_entry_of_a_review_says_the_revision_and_the_verdict():
+    with Stand() as stand:
+        lease = stand.leased()
+        lease.complete(1)
+        told = stand.ask(c.Review(lease.task_id, 1, "rejected"), "ann", "human", key="r")
+        assert told.receipt is not None
+        assert told.receipt.entry["note"] == {"revision": 1, "verdict": "rejected"}
+
+
+def test_the_answer_to_an_erase_sent_again_says_how_much_is_left():
+    with Stand() as stand:
+        stand.fp.queue_set(QUEUE, destinations=["out"])
+        lease = stand.leased()
+        for number in range(181):
+            lease.submit(number)
+        first = stand.ask(c.Erase(lease.task_id), key="e")
+        again = stand.ask(c.Erase(lease.task_id), key="e")
+        assert (first.facts["remaining"], again.facts["remaining"]) == (1, 1)
+        assert (first.replayed, again.replayed) == (False, True)
+        assert again.receipt == first.receipt
+
+
+def test_a_result_command_of_one_worker_is_not_kept_aside_for_a_queue_that_keeps_none():
+    with Stand() as stand:
+        lease = stand.leased(WORKER)
+        stand.clock.advance(60)
+        _, changes = decided(stand, c.Submit(**binding(lease), result=1))
+        assert changes.kept == []
+        stand.fp.queue_set(QUEUE, keep_refused=3)
+        _, changes = decided(stand, c.Submit(**binding(lease), result=1))
+        (kept,) = changes.kept
+        assert (kept.worker_id, kept.fence, kept.issues) == (WORKER, lease.fence, "lease_expired")
+        assert (kept.at, kept.body, kept.limit) == (stand.fp.now(), b"1", 3)

@@ -53,14 +53,19 @@ def test_the_same_verb_again_after_the_end_of_a_task_is_no_move():
     assert ("transition", "entry 7") in {(p.code, p.place) for p in found}
 
 
-def test_a_task_that_nothing_has_brought_about_is_named_and_followed_from_there():
+@pytest.mark.parametrize(
+    ("verb", "codes"),
+    [("submit", ["obligation", "revision", "task_unknown"]), ("review", ["task_unknown"]),
+     ("release", ["task_unknown"]), ("cancel", ["task_unknown"])],
+)  # fmt: skip
+def test_a_task_that_nothing_has_brought_about_is_named_and_followed_from_there(verb, codes):
     rows = folding.history()
-    place = next(i for i, row in enumerate(rows) if row.body and b'"verb":"submit"' in row.body)
+    here = f'"verb":"{verb}"'.encode()
+    place = next(i for i, row in enumerate(rows) if row.body and here in row.body)
     told = json.loads(rows[place].body)
     told["tasks"][0]["task_id"] = "01900000-0000-7000-8000-000000000000"
     found = folding.with_other_bytes(place, canonical.dumps(told))
-    here = [p.code for p in found if p.place == f"entry {place + 1}"]
-    assert sorted(here) == ["obligation", "revision", "task_unknown"]
+    assert sorted(p.code for p in found if p.place == f"entry {place + 1}") == codes
 
 
 # --- rounds -----------------------------------------------------------------------------------
@@ -174,12 +179,12 @@ def test_a_scope_that_is_not_as_it_was_set_and_one_that_is_missing_are_named():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("position", [0, 2, 3])
-def test_a_missing_node_is_one_problem_and_the_rest_are_still_read(position):
+@pytest.mark.parametrize("node", ["0/0", "0/2", "0/3", "1/0", "1/1", "2/0"])
+def test_a_missing_node_is_one_problem_and_the_rest_are_still_read(node):
     with Stand() as stand:
         for number in range(5):
             stand.task(number, QUEUE)
         stand.fp.seal()
-        gone = "delete from fencepost_node where level = 0 and position = ?"
-        stand.connection.execute(gone, (position,))
-        assert places(stand) == {("node", f"node 0/{position}")}
+        gone = "delete from fencepost_node where level || '/' || position = ?"
+        stand.connection.execute(gone, (node,))
+        assert places(stand) == {("node", f"node {node}")}

@@ -2,4 +2,47 @@
 
 from __future__ import annotations
 
-SAME: dict[str, str] = {}
+ASKED = "the machine only asks whether it applies, and names the code itself"
+KNOWN_GOOD = "an entry that a kept checkpoint covers is good, so a stricter look finds nothing"
+BOTH = "the line before has made sure of both or neither"
+
+SAME: dict[str, str] = {
+    **{
+        f"rules.{function}: {old} => {new}": ASKED
+        for function, old, words in (
+            ("limits.hold_used_up",
+             "return 'lease_too_long' if task.lease_expires_at >= limit else None",
+             ("XXlease_too_longXX", "LEASE_TOO_LONG")),
+            ("limits.too_many_followups",
+             "return 'too_many_followups' if number > settings.max_followups else None",
+             ("XXtoo_many_followupsXX", "TOO_MANY_FOLLOWUPS")),
+            ("results.duplicate_result",
+             "return None if recorded_by is None else 'duplicate_result'",
+             ("XXduplicate_resultXX", "DUPLICATE_RESULT")),
+        )
+        for word in words
+        for new in (old.replace(word.strip("X").lower(), word),)
+    },
+    "rules.fence.moved_on: return 'unknown_fence' if fence > task.fence else 'stale_fence' => "
+    "return 'unknown_fence' if fence >= task.fence else 'stale_fence'":
+        "the equal fence has left the function above",
+    "rules.retry.backoff: doubled = settings.backoff_seconds * 2 ** min(attempt - 1, 40) => "
+    "doubled = settings.backoff_seconds * 2 ** min(attempt - 1, 41)":
+        "2^40 seconds are beyond the longest wait that a setting can name",
+    "machine.claims.settle_lapsed: items = [_settle(batch, row, '') for row in rows] => "
+    "items = [_settle(batch, row, 'XXXX') for row in rows]":
+        "any name that is no queue's makes each task name its own",
+    "machine.claims.Candidates.__init__: "
+    "self.pools = [[(0, task.id, task.task_id)]] if queues else [] => "
+    "self.pools = [[(0, task.id, task.task_id)]] if queues or True else []":
+        "a task's queue is there, and where it is paused the claim was refused above",
+    "journal.checkpoint.Checkpoint.__post_init__: "
+    "if self.previous_size is None or self.previous_sha256 is None: => "
+    "if self.previous_size is None and self.previous_sha256 is None:": BOTH,
+    "journal.standing.Standing._scope: "
+    "if note.get('policy_version', before.policy_version + 1) <= before.policy_version: => "
+    "if note.get('policy_version', before.policy_version + 2) <= before.policy_version:":
+        "any number above the one before says that the note has none",
+    "journal.verify.Entries.take: entry = read(row.body, strict=row.number > self.trusted) => "
+    "entry = read(row.body, strict=row.number >= self.trusted)": KNOWN_GOOD,
+}  # fmt: skip

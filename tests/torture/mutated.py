@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 # What is said to people: no test asks for the words, and the code beside them is what counts.
 SAYS = frozenset({
-    "ValueError", "InvalidRequest", "JournalBroken", "tell", "doubt", "_doubt", "_match", "_integer",
-    "_text", "_number",
+    "ValueError", "InvalidRequest", "JournalBroken", "tell", "doubt", "_doubt", "_match",
+    "_integer", "_text", "_number",
 })  # fmt: skip
 WORDS = frozenset({"message", "plain", "missing"})
 

@@ -44,6 +44,9 @@ def test_the_page_adds_up_the_runs_and_names_what_was_found():
     page = ledger.page([a_run(), a_run(kills="a receipt is lost")])
     assert "| kills | " in page and "kills 2,400" in page
     assert "- 2026-01-01, product abababababab, kills: a receipt is lost" in page
+    known = a_run(kills="a receipt is lost")
+    known["parts"]["kills"]["failures"][0]["came_to"] = "mended; tests/test_x.py"
+    assert "a receipt is lost → mended; tests/test_x.py" in ledger.page([known])
     assert "Nothing in the runs" not in page and "Nothing in the runs" in ledger.page([a_run()])
 
 

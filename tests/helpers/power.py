@@ -24,6 +24,7 @@ from helpers.lab import SECOND, START
 from helpers.recorded import NOTHING, Recording, Told, forget_cleaned, opened, state_of
 from helpers.scratch import scratch
 
+ENDS_OF_RECEIPTS = frozenset(["receipt_erased", "scope_revoked"])
 EVENTS = ("create", "delete", "write", "truncate", "sync", "lost")  # those of the disk
 
 
@@ -157,7 +158,10 @@ class Trial:
                     return wrong
         heard = [place for place in places if self.told[place]]
         around = [p for p in heard if p <= number][-1:] + [p for p in heard if p > number][:1]
-        return _send_again(fp, [told for place in around for told in self.told[place]])
+        ends = {told.request.command.verb for place in around for told in self.told[place]}
+        gone = ENDS_OF_RECEIPTS if ends & {"erase", "purge", "scope.revoke"} else frozenset()
+        wrongs = (_send_again(fp, self.told[place], gone) for place in around)
+        return next(filter(None, wrongs), None)
 
 
 def left_of(markers: Iterable[str], files: Iterable[bytes]) -> str | None:
@@ -186,17 +190,19 @@ def _receipt_lost(fp: Handle, told: Told) -> str | None:
     return None if found == receipt else f"the receipt of {request.key} has other bytes"
 
 
-def _send_again(fp: Handle, all_told: list[Told]) -> str | None:
-    """The same bytes again: what was told, or done now; and then the same receipt again."""
-    ends = {told.request.command.verb for told in all_told} & {"erase", "purge", "scope.revoke"}
-    for told in all_told:
+def _send_again(fp: Handle, call: list[Told], gone: frozenset[str]) -> str | None:
+    """The same bytes of a call again: what was told, or done now; and then the same receipt again.
+    The commands of a call rest on one another, so all of them are sent, and those with a key are
+    looked at."""
+    fp.clock.jump_wall((call[0].at - fp.clock.wall()) / SECOND)  # type: ignore[attr-defined]
+    caller = call[0].caller
+    twin = fp.as_caller(caller.actor, caller.kind, caller.scope)
+    for told, first in zip(call, twin.execute([t.request for t in call]), strict=True):
         if told.request.key is None or told.outcome.issues:
             continue
-        fp.clock.jump_wall((told.at - fp.clock.wall()) / SECOND)  # type: ignore[attr-defined]
-        twin = fp.as_caller(told.caller.actor, told.caller.kind, told.caller.scope)
-        (first,), (second,) = twin.execute([told.request]), twin.execute([told.request])
+        (second,) = twin.execute([told.request])
         verb = told.request.command.verb
-        if ends and {*first.issues, *second.issues} & {"receipt_erased", "scope_revoked"}:
+        if gone & {*first.issues, *second.issues}:
             continue
         if not (first.accepted and second.accepted and second.replayed):
             return f"{verb} sent again: {first.issues}, then {second.issues}"

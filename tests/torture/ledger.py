@@ -22,7 +22,8 @@ HEAD = """\
 # What was tried, how often, and what was found
 
 Made by `python3 tests/torture.py` from [reliability.jsonl](reliability.jsonl), which has one
-line a run, failed runs too. Do not edit it by hand; run the command.
+line a run, failed runs too. Do not edit it by hand; run the command. Only what became of a failure
+(`came_to` in its line: a named test, or what else it was) is added by hand.
 [CONTRIBUTING](../CONTRIBUTING.md) says how to run the main suite, which tries a slice of the same
 at each change.
 """
@@ -102,7 +103,8 @@ def _failures(runs: list[dict[str, Any]]) -> list[str]:
         for name, told in run["parts"].items():
             for failure in told["failures"]:
                 where = f"{run['date']}, product {run['product_sha256'][:12]}, {name}"
-                said.append(f"- {where}: {failure['name']}")
+                became = f" → {failure['came_to']}" if "came_to" in failure else ""
+                said.append(f"- {where}: {failure['name']}{became}")
     return [*(said if len(said) > 2 else [*said, "Nothing in the runs listed here."]), ""]
 
 

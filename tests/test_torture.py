@@ -101,6 +101,11 @@ def test_a_part_that_dies_without_a_word_is_a_failure(command, tmp_path, monkeyp
     assert "--only kills --seed 5" in told["failures"][0]["replay"]
 
 
+def test_a_failure_names_no_place_of_the_machine(command):
+    text = "Unavailable: '/dev/shm/power-1a/14/work.db' cannot hold 1/2 a store"
+    assert command.FOLDERS.sub("", text) == "Unavailable: 'work.db' cannot hold 1/2 a store"
+
+
 def test_an_unknown_part_is_bad_usage(command, capsys):
     with pytest.raises(SystemExit) as ended:
         command.arguments(["--only", "nothing"])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -29,6 +30,7 @@ import run as tests_run  # noqa: E402  beside this file, as is the next
 import torture  # noqa: E402
 from torture import ledger  # noqa: E402
 
+FOLDERS = re.compile(r"(?<![\w.])/(?:[\w.-]+/)+")  # a failure names no place of this machine
 GRACE = 120.0  # seconds beyond one and a half times its own that a part may take
 
 
@@ -90,6 +92,7 @@ def run_part(name: str, seconds: float, seed: int) -> dict[str, Any]:
         log.unlink()
     again = f"python3 tests/torture.py --only {name} --seed {seed} --minutes {seconds / 60:.3g}"
     for failure in failures:
+        failure["name"] = FOLDERS.sub("", failure["name"])
         failure.setdefault("replay", again)
     found["seconds"] = round(time.monotonic() - began)
     print(f"    {name}: {found['seconds']} s, {len(failures)} failures", flush=True)

@@ -16,6 +16,8 @@ import torture
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LINES, PAGE = ROOT / "docs" / "reliability.jsonl", ROOT / "docs" / "reliability.md"
+# How many there are of something, and not how many were tried: not added up.
+HIGHEST = ("call_sites", "faults_there_are", "mutants", "deepest", "planted_bugs", "guards_found")
 KEPT = 30  # runs that the page lists one by one; the file has all
 
 HEAD = """\
@@ -75,7 +77,7 @@ def _numbers(counts: dict[str, Any]) -> dict[str, int]:
 
 
 def _parts(runs: list[dict[str, Any]]) -> list[str]:
-    """Each part: its law, the sum of its counts over all runs."""
+    """Each part: its law, the sum of its counts over all runs (of some the highest)."""
     known = torture.parts()
     sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     times: dict[str, int] = defaultdict(int)
@@ -85,7 +87,8 @@ def _parts(runs: list[dict[str, Any]]) -> list[str]:
             times[name] += 1
             failed[name] += len(told["failures"])
             for what, number in _numbers(told["counts"]).items():
-                sums[name][what] += number
+                before = sums[name][what]
+                sums[name][what] = max(before, number) if what in HIGHEST else before + number
     said = [
         "## Sums over all runs", "", "| part | law | runs | counts | failures |",
         "|---|---|---|---|---|",

@@ -26,12 +26,51 @@ class Caller:
     """Who sends a command, as the face that took it has recognised him. Not part of its bytes.
 
     An `operator` (whoever can open the file) may act for any worker; a `worker` only for the
-    `worker_id` that equals its `actor`. Only a `human` reviews.
+    `worker_id` that equals its `actor`. Only a `human` reviews. Whoever has shown a token is made
+    by `Token.caller`; `queues` (None: all) are then the only ones that there are for him, and
+    without `every_scope` he reaches this one scope and nothing that concerns the whole store.
     """
 
     scope: str
     kind: Kind = "operator"
     actor: str = "local"
+    token: str | None = None
+    queues: frozenset[str] | None = None
+    every_scope: bool = True
+
+
+EVERY_SCOPE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a store knows of a token beside its digest: who it makes of whoever shows it.
+
+    `scope` is the one in which it was made, or `*` (EVERY_SCOPE). It ends at `expires_at`, and
+    with the commit that has set `revoked_at`.
+    """
+
+    token_id: str
+    scope: str
+    kind: Kind
+    actor: str
+    queues: frozenset[str] | None
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+
+    def caller(self, scope: str) -> Caller | None:
+        """Who sends with this token in `scope`; None if it is of another one."""
+        if self.scope not in (EVERY_SCOPE, scope):
+            return None
+        everywhere = self.scope == EVERY_SCOPE
+        return Caller(scope, self.kind, self.actor, self.token_id, self.queues, everywhere)
+
+    def to_json(self) -> dict[str, Any]:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name in ("created_at", "expires_at", "revoked_at"):
+            values[name] = None if values[name] is None else to_rfc3339(values[name])
+        return {**values, "queues": None if self.queues is None else sorted(self.queues)}
 
 
 @dataclass(slots=True, eq=False)

@@ -21,6 +21,8 @@ INTENDED = {
     "store_about": [ROW],
     "update_store": [ROW],
     "scopes": ["PRIMARY KEY (scope=?)"],
+    "tokens_by_id": ["PRIMARY KEY (token_id=?)"],
+    "revoke_token": ["PRIMARY KEY (token_id=?)"],
     "queues_by_name": ["sqlite_autoindex_fencepost_queue_1 (scope=? AND queue=?)"],
     "queues_by_id": [ROW],
     "queues_of_scope": ["sqlite_autoindex_fencepost_queue_1 (scope=?)"],

@@ -13,7 +13,7 @@ from fencepost.machine.batch import Draw, Loaded, QueueRow, Stored
 from fencepost.machine.needs import Needs, Sent, needs
 from fencepost.machine.retention import ERASED_AT_ONCE, retention
 from fencepost.machine.tasks import task_lookup
-from fencepost.model import QueueSettings, Scope, StoreState, TaskRow
+from fencepost.model import QueueSettings, Scope, StoreState, TaskRow, Token
 from fencepost.storage.steps import Steps, one
 
 TimeOf = Callable[[StoreState], tuple[int, int]]
@@ -73,6 +73,13 @@ def queue_row(row: tuple[Any, ...]) -> QueueRow:
     values = json.loads(settings)
     values["destinations"] = tuple(values.get("destinations", ()))
     return QueueRow(row_id, scope, queue, QueueSettings(**values), bool(is_destination))
+
+
+def token_row(row: tuple[Any, ...]) -> Token:
+    """A token out of its columns."""
+    token_id, scope, kind, actor, queues, *times = row
+    names = None if queues is None else frozenset(json.loads(queues))
+    return Token(token_id, scope, kind, actor, names, *times)
 
 
 def _receipts(loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes]) -> Steps[None]:

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from fencepost.machine.batch import Stored
-from fencepost.model import RefusedResult, Result, Task
-from fencepost.storage.loading import buried, request_id
+from fencepost.model import RefusedResult, Result, Task, Token
+from fencepost.storage.loading import buried, request_id, token_row
 from fencepost.storage.steps import Steps, one
 
 PAGE = 200
@@ -70,6 +70,24 @@ def refused(row_id: int, task_id: str, after: int, limit: int = PAGE) -> Steps[
         for worker_id, fence, at, issues, sha256, body, _ in rows
     ]
     return found, rows[-1][-1] if len(rows) == limit else 0
+
+
+def token_by_sha256(sha256: bytes) -> Steps[Token | None]:
+    """The token of this digest, dead or alive: whether it still counts is a rule
+    (rules/authority.py, `unauthenticated`)."""
+    rows = yield one("token_by_sha256", sha256=sha256)
+    return token_row(rows[0]) if rows else None
+
+
+def token_by_id(token_id: str) -> Steps[Token | None]:
+    rows = yield one("tokens_by_id", ids=[token_id])
+    return token_row(rows[0]) if rows else None
+
+
+def tokens_of_scope(scope: str) -> Steps[list[Token]]:
+    """The tokens of a scope (or those of `*`), in the order in which they were made."""
+    rows = yield one("tokens_of_scope", scope=scope)
+    return [token_row(row) for row in rows]
 
 
 def receipt(lookup: str) -> Steps[Stored | None]:

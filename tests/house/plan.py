@@ -8,7 +8,7 @@ NAME = "fencepost"
 FLOORS = [
     "log record version",
     "issues clock",
-    "canonical model",
+    "canonical model tokens",
     "fields",
     "parts",
     "commands",

@@ -40,6 +40,23 @@ create table fencepost_queue (
     unique (scope, queue)
 ) strict;
 
+-- Who may come in over the network. Of the token itself only its SHA-256 is kept; `scope` is * for
+-- every scope, `queues` a sorted JSON list of names or null for all.
+create table fencepost_token (
+    token_id text primary key,
+    sha256 blob not null check (length(sha256) = 32),
+    scope text not null,
+    kind text not null,
+    actor text not null,
+    queues text,
+    created_at integer not null,
+    expires_at integer,
+    revoked_at integer
+) strict, without rowid;
+
+create unique index fencepost_token_sha256 on fencepost_token (sha256);
+create index fencepost_token_scope on fencepost_token (scope);
+
 -- `place` and `rank` are physical: where a task stands and its order there, so that one index
 -- answers every question of the hot path and no claim steps over what is not yet due.
 --   place 0  ready and due     rank -priority

@@ -43,6 +43,19 @@ values (?, ?, ?, ?)
 on conflict (scope) do update set policy_version = excluded.policy_version,
     revoked = excluded.revoked, retain_seconds = excluded.retain_seconds;
 
+-- name: tokens_by_id
+select t.token_id, t.scope, t.kind, t.actor, t.queues, t.created_at, t.expires_at, t.revoked_at
+from json_each(:ids) j cross join fencepost_token t on t.token_id = j.value;
+
+-- name: insert_token
+insert into fencepost_token
+    (token_id, sha256, scope, kind, actor, queues, created_at, expires_at)
+values (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: revoke_token
+-- guard: a token is revoked once
+update fencepost_token set revoked_at = ? where token_id = ? and revoked_at is null;
+
 -- name: queues_by_name
 select q.id, q.scope, q.queue, q.settings, q.is_destination
 from json_each(:names) j cross join fencepost_queue q

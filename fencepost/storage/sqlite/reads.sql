@@ -86,5 +86,13 @@ from fencepost_queue q
     join fencepost_task t indexed by fencepost_task_place on t.queue_id = q.id
 where q.scope = :scope group by q.queue, t.place order by q.queue, t.place;
 
+-- name: token_by_sha256
+select token_id, scope, kind, actor, queues, created_at, expires_at, revoked_at
+from fencepost_token where sha256 = :sha256;
+
+-- name: tokens_of_scope
+select token_id, scope, kind, actor, queues, created_at, expires_at, revoked_at
+from fencepost_token where scope = :scope order by token_id;
+
 -- name: data_version
 pragma data_version;

@@ -8,6 +8,7 @@ drop table if exists fencepost_entry;
 drop table if exists fencepost_result;
 drop table if exists fencepost_payload;
 drop table if exists fencepost_task;
+drop table if exists fencepost_token;
 drop table if exists fencepost_queue;
 drop table if exists fencepost_scope;
 drop table if exists fencepost_migration;

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from os import PathLike, fspath
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from fencepost import fields
 from fencepost.clock import Clock, SystemClock
@@ -17,6 +17,7 @@ from fencepost.handle.verbs import request_of
 from fencepost.handle.within import Transaction
 from fencepost.issues import InvalidRequest, Unavailable, error_for
 from fencepost.machine.batch import Draw, QueueRow, Stored, lookup_of, refuse
+from fencepost.machine.needs import Sent
 from fencepost.model import (
     KINDS,
     STATES,
@@ -34,11 +35,12 @@ from fencepost.storage import reading
 from fencepost.storage.loading import queue_row
 from fencepost.storage.port import Store
 from fencepost.storage.sqlite import open_store
-from fencepost.storage.steps import rows_of
+from fencepost.storage.steps import Steps, rows_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future  # loaded when somebody sends without waiting
 
+T = TypeVar("T")
 WAIT_SECONDS = 30.0
 COMMANDS_AT_ONCE = 4
 
@@ -81,9 +83,13 @@ class Handle(Journal):
 
     def as_caller(self, actor: str, kind: Kind = "operator", scope: str | None = None) -> Handle:
         """The same store for another caller, sharing its commits. Close only the first handle."""
+        return self.for_caller(caller_of(scope or self.caller.scope, actor, kind))
+
+    def for_caller(self, caller: Caller) -> Handle:
+        """The same for a caller whom a face has recognised."""
         twin = object.__new__(Handle)
         twin.__dict__.update(self.__dict__)
-        twin.caller = caller_of(scope or self.caller.scope, actor, kind)
+        twin.caller = caller
         return twin
 
     # -- sending
@@ -109,6 +115,18 @@ class Handle(Journal):
 
         self._writer.send(self._call(commands, told))
         return future
+
+    def hand_in(self, sent: Sequence[Sent], told: Callable[[Call], None]) -> Call:
+        """For a face that serves many callers: commands of any of them, as one call.
+
+        `told` is called in the writer's thread once it is answered: it must be short. Raises
+        Unavailable where the handle is closed.
+        """
+        return self._writer.send(Call(list(sent), told))
+
+    def read(self, steps: Steps[T]) -> T:
+        """Run reading steps as they are: nobody's rights are judged here."""
+        return self._store.read(steps)
 
     def _call(
         self, commands: Sequence[Command | Request], told: Callable[[Call], None] | None = None

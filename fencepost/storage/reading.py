@@ -125,6 +125,19 @@ def entries_of_task(row_id: int) -> Steps[list[tuple[int, bytes | None]]]:
     return [(number, body) for number, body in rows]
 
 
+def claimable(scope: str, queue: str, now: int, limit: int) -> Steps[int]:
+    """How many tasks a claim of this queue would find now, ready, due or lapsed; counted up to
+    `limit` of each."""
+    rows = yield one("claimable", scope=scope, queue=queue, now=now, limit=limit)
+    return int(rows[0][0])
+
+
+def scope_names() -> Steps[list[str]]:
+    """All scopes of the store."""
+    rows = yield one("scope_names")
+    return [name for (name,) in rows]
+
+
 def counts(scope: str, now: int) -> Steps[list[dict[str, Any]]]:
     """Tasks by queue and state; those that wait for their time are counted apart (`waiting`).
 

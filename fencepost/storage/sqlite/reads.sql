@@ -86,6 +86,29 @@ from fencepost_queue q
     join fencepost_task t indexed by fencepost_task_place on t.queue_id = q.id
 where q.scope = :scope group by q.queue, t.place order by q.queue, t.place;
 
+-- name: claimable
+-- for whoever waits: how many tasks a claim of this queue would look at, up to :limit of each kind
+select count(*) from (
+    select * from (
+        select 1 from fencepost_task t indexed by fencepost_task_place
+        where t.queue_id = (select id from fencepost_queue where scope = :scope and queue = :queue)
+            and t.place = 0 limit :limit
+    )
+    union all select * from (
+        select 1 from fencepost_task t indexed by fencepost_task_place
+        where t.queue_id = (select id from fencepost_queue where scope = :scope and queue = :queue)
+            and t.place = 1 and t.rank <= :now limit :limit
+    )
+    union all select * from (
+        select 1 from fencepost_task t indexed by fencepost_task_place
+        where t.queue_id = (select id from fencepost_queue where scope = :scope and queue = :queue)
+            and t.place = 2 and t.rank <= :now limit :limit
+    )
+);
+
+-- name: scope_names
+select scope from fencepost_scope order by scope;
+
 -- name: token_by_sha256
 select token_id, scope, kind, actor, queues, created_at, expires_at, revoked_at
 from fencepost_token where sha256 = :sha256;

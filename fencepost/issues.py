@@ -14,6 +14,7 @@ outcome's `issues`: the first one that applies is told first.
     │       ├── StaleEpoch StalePolicy TaskDone TaskCancelled NotLeased …
     │       └── WrongWorker UnknownFence StaleFence LeaseExpired
     ├── Unavailable             the store could not be used; nothing was done, try again
+    │   └── RateLimited ClockSkew                  over HTTP: asked too much; a clock is wrong
     ├── OutcomeUnknown          the commit may or may not have happened: ask again, same bytes
     ├── SchemaMismatch          the store's schema is not this program's
     ├── JournalBroken           what is stored is not what the journal says
@@ -47,6 +48,18 @@ class Unavailable(FencepostError):
     """The store could not be used. Nothing was done; the same call may be made again."""
 
     code = "store_unavailable"
+
+
+class RateLimited(Unavailable):
+    """The service has been asked too much lately. Nothing was done; wait, then ask again."""
+
+    code = "rate_limited"
+
+
+class ClockSkew(Unavailable):
+    """This machine's clock is too far from the service's to claim work. Nothing was done."""
+
+    code = "clock_skew"
 
 
 class OutcomeUnknown(FencepostError):
@@ -359,6 +372,15 @@ ISSUES: dict[str, Issue] = {
         0, "failed", 503, 6, True, Unavailable,
         "the store could not be used; nothing was done", "try again",
     ),
+    "rate_limited": Issue(
+        0, "failed", 429, 6, True, RateLimited,
+        "the service has been asked too much lately; nothing was done", "wait, then ask again",
+    ),
+    "clock_skew": Issue(
+        0, "failed", 503, 6, True, ClockSkew,
+        "this machine's clock is too far from the service's to claim work; nothing was done",
+        "set the clock, or allow more with max_skew_seconds",
+    ),
     "outcome_unknown": Issue(
         0, "failed", 503, 6, True, OutcomeUnknown,
         "the commit may or may not have happened", "send the same bytes with the same key again",
@@ -370,6 +392,10 @@ ISSUES: dict[str, Issue] = {
     "journal_broken": Issue(
         0, "failed", 500, 7, False, JournalBroken,
         "the store is not what its journal says", "stop, keep the file, compare with a backup",
+    ),
+    "internal": Issue(
+        0, "failed", 500, 70, False, FencepostError,
+        "the program met a fault of its own", "report it, with what its log says of it",
     ),
     "guard_tripped": Issue(
         0, "failed", 500, 70, False, GuardTripped,
@@ -392,7 +418,9 @@ def status_of(code: str) -> str:
 
 def error_for(outcome: Outcome) -> FencepostError:
     """The exception that a single call raises for a refused outcome."""
-    issue = ISSUES[outcome.issues[0]]
+    issue = ISSUES.get(outcome.issues[0])
+    if issue is None:  # of a later version, told by a service
+        return Refused(outcome)
     if issubclass(issue.raises, Refused):
         return issue.raises(outcome)
     return issue.raises(outcome.message)

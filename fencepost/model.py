@@ -146,6 +146,9 @@ class Scope:
     revoked: bool = False
     retain_seconds: int | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
 
 @dataclass(frozen=True, slots=True)
 class StoreState:

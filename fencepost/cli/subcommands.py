@@ -203,6 +203,21 @@ def _completion(parser: ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 
+def _serve(parser: ArgumentParser) -> None:
+    parser.add_argument("--host", default="127.0.0.1", metavar="H", help="default: 127.0.0.1")
+    parser.add_argument(
+        "--port", type=whole, default=8470, metavar="P", help="default: 8470; 0 takes a free one"
+    )
+    parser.add_argument("--certfile", metavar="FILE", help="TLS: the certificate and its chain")
+    parser.add_argument("--keyfile", metavar="FILE", help="TLS: its private key")
+    parser.add_argument(
+        "--behind-proxy", action="store_true", help="a proxy in front of it speaks TLS"
+    )
+    parser.add_argument(
+        "--dev", action="store_true", help="no tokens, on loopback only: for trying it out"
+    )
+
+
 SUBCOMMANDS: dict[str, Subcommand] = {
     "enqueue": Subcommand(
         "put a task on a queue, or one for each line of a file", "verbs.enqueue", _enqueue,
@@ -366,6 +381,14 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         ("fencepost conform sqlite", "fencepost conform reference --junit junit.xml",
          'fencepost conform stdio:"python3 my_target.py"', "fencepost conform --list"),
         forwards=True,
+    ),
+    "serve": Subcommand(
+        "the store over HTTP, for workers elsewhere", "serve.serve", _serve,
+        (
+            "fencepost serve                               this machine only, with tokens",
+            "fencepost serve --dev                         the same without tokens, to try it",
+            "fencepost serve --host 0.0.0.0 --certfile cert.pem --keyfile key.pem",
+        ),
     ),
     "completion": Subcommand(
         "print the completion file of a shell", "programs.completion", _completion,

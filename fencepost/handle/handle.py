@@ -12,7 +12,7 @@ from fencepost import fields
 from fencepost.clock import Clock, SystemClock
 from fencepost.commands import Command, Enqueue, NewTask, Request
 from fencepost.engine import Call, SystemDraw, Within, Writer
-from fencepost.handle.journal import Journal
+from fencepost.handle.pages import Pages
 from fencepost.handle.verbs import request_of
 from fencepost.handle.within import Transaction
 from fencepost.issues import InvalidRequest, Unavailable, error_for
@@ -45,7 +45,7 @@ WAIT_SECONDS = 30.0
 COMMANDS_AT_ONCE = 4
 
 
-class Handle(Journal):
+class Handle(Pages):
     """One store, one scope, one caller. May be shared by threads; not by processes after a fork.
 
     Close it when done, or use it in a `with` block.
@@ -267,10 +267,14 @@ class Handle(Journal):
 
     def queue(self, queue: str) -> QueueSettings:
         """The settings of a queue. Raises NotFound."""
+        return self.queue_row(queue).settings
+
+    def queue_row(self, queue: str) -> QueueRow:
+        """One queue and its settings. Raises NotFound."""
         fields.name(queue, "queue")
         for row in self.queue_rows():
             if row.queue == queue:
-                return row.settings
+                return row
         raise error_for(_not_found(f"scope {self.caller.scope} has no queue {queue}"))
 
     def queue_rows(self) -> list[QueueRow]:
@@ -306,6 +310,11 @@ class Handle(Journal):
         """The store's time (microseconds UTC): never before what it has committed."""
         ((_, *numbers),) = self._store.read(rows_of("store"))
         return max(int(numbers[-1]), self.clock.wall())
+
+    def knows(self, actor: str, key: str) -> bool:
+        """Whether a command of this actor's under the key has left its receipt."""
+        lookup = lookup_of(self.caller.scope, actor, key)
+        return self._store.read(reading.receipt(lookup)) is not None
 
     def changed(self) -> int:
         """A number that changes when another process has committed: cheap to poll."""

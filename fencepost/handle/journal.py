@@ -147,7 +147,7 @@ class Journal(Verbs):
             raise error_for(
                 Outcome("failed", ("not_found",), f"there is no checkpoint of {size} entries")
             )
-        return _parsed(rows[0][2])
+        return parsed(rows[0][2])
 
     def _path(self, find: Callable[[tree.Nodes], list[bytes]]) -> tuple[bytes, ...]:
         from fencepost.storage.verifying import StoredNodes
@@ -207,7 +207,7 @@ class Journal(Verbs):
     def _checkpoints(self) -> Iterator[Checkpoint]:
         after = -1
         while rows := self._store.read(rows_of("checkpoints", after=after, limit=reading.PAGE)):
-            yield from (_parsed(body) for _, _, body in rows)
+            yield from (parsed(body) for _, _, body in rows)
             after = rows[-1][0]
 
     def verify(
@@ -282,12 +282,13 @@ def verified(
 def _last_checkpoint() -> Steps[Checkpoint]:
     rows = yield from rows_of("last_checkpoint")
     if rows:
-        return _parsed(rows[0][2])
+        return parsed(rows[0][2])
     ((writer_id, *_),) = yield from rows_of("store")
     return Checkpoint(f"fencepost/{writer_id}", 0, tree.EMPTY_ROOT)
 
 
-def _parsed(text: bytes) -> Checkpoint:
+def parsed(text: bytes) -> Checkpoint:
+    """A stored checkpoint. Raises JournalBroken."""
     try:
         return checkpoint.parse(text)
     except ValueError as error:

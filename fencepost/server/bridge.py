@@ -1,0 +1,71 @@
+"""From the loop to the engine and back. The loop never touches SQLite: commands join the writer's
+group commit, reads run in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from fencepost.engine import Call
+from fencepost.handle import Handle
+from fencepost.issues import FencepostError, Unavailable
+from fencepost.machine.needs import Sent
+from fencepost.model import Outcome
+
+T = TypeVar("T")
+READERS = 8
+Future = asyncio.Future[list[Outcome]]
+
+
+class Bridge:
+    """One loop's way into one store. Made inside the loop."""
+
+    def __init__(self, fp: Handle, wait_seconds: float) -> None:
+        self.fp = fp
+        self.wait_seconds = wait_seconds
+        self._loop = asyncio.get_running_loop()
+        self._readers = ThreadPoolExecutor(READERS, "fencepost-reader")
+        self._answered: deque[tuple[Future, Call]] = deque()
+        self._woken = False
+
+    async def send(self, sent: Sequence[Sent]) -> list[Outcome]:
+        """One outcome a command. Raises Unavailable where the turn to write does not come."""
+        future: Future = self._loop.create_future()
+        call = self.fp.hand_in(sent, partial(self._tell, future))
+        done, _ = await asyncio.wait((future,), timeout=self.wait_seconds)
+        if not done:
+            if call.give_up():
+                raise Unavailable(
+                    f"the turn to write did not come within {self.wait_seconds:g} s; nothing was "
+                    "done, try again"
+                )
+            await asyncio.wait((future,))
+        return future.result()
+
+    async def read(self, look: Callable[[], T]) -> T:
+        """What `look` finds in the store, or makes of something long, in a thread."""
+        return await self._loop.run_in_executor(self._readers, look)
+
+    def _tell(self, future: Future, call: Call) -> None:
+        """In the writer's thread, once a call. A turn answers many: the loop is woken once."""
+        self._answered.append((future, call))
+        if not self._woken:
+            self._woken = True
+            self._loop.call_soon_threadsafe(self._settle)
+
+    def _settle(self) -> None:
+        self._woken = False  # before looking: what comes from now on wakes again
+        while self._answered:
+            future, call = self._answered.popleft()
+            if future.done():
+                continue  # nobody waits any more; what was done stands
+            if call.error is None:
+                future.set_result(call.wait())
+            elif isinstance(call.error, FencepostError):
+                future.set_exception(call.error)
+            else:
+                future.set_exception(Unavailable("the store met an error; it is in the log"))

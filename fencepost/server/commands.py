@@ -1,0 +1,194 @@
+"""Commands over HTTP: one at its own path, or many as a batch. The bytes of a command are the body
+itself, or its raw slice of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from fencepost import canonical
+from fencepost.commands import Claim, Complete, Request, Review, Submit
+from fencepost.issues import InvalidRequest
+from fencepost.machine.batch import refuse
+from fencepost.machine.needs import Sent
+from fencepost.model import Caller, Outcome
+from fencepost.rules.authority import MAY
+from fencepost.server import asked as reading
+from fencepost.server.answers import Answer, Fault, of_outcome, outcome_body
+from fencepost.server.asked import Asked, Receive
+from fencepost.server.service import Service, caller_of
+from fencepost.server.slices import members
+from fencepost.storage import reading as store
+
+LONG_BODY = 64 * 1024  # from here on a thread reads it: the loop has others to serve
+
+
+async def command(service: Service, asked: Asked, receive: Receive, verb: str) -> Answer:
+    """One command. `verb` is the path's; the body must agree with the path."""
+    caller = caller_of(asked)
+    if verb not in MAY[caller.kind]:
+        raise _forbidden()
+    given = asked.ask(*(("wait_seconds",) if verb == "claim" else ()))
+    longest = service.settings.max_wait_seconds
+    wait = reading.whole(given.get("wait_seconds"), "wait_seconds", 0, longest, 0)
+    revision = reading.bound_revision(asked)
+    request = await _request(service, asked, receive)
+    _agree(asked, request, verb)
+    if revision is not None:
+        _restates(request, revision)
+    if isinstance(request.command, Claim):
+        outcome = await claim(service, caller, request, request.command, wait)
+    else:
+        (outcome,) = await execute(service, [(caller, request)])
+    return of_outcome(outcome, precondition=revision is not None)
+
+
+def _forbidden() -> Fault:
+    outcome = refuse(("forbidden",), Request.read(b'{"verb":"clock.reset"}').command).outcome
+    return Fault(403, outcome.message.partition(": ")[2], "forbidden")
+
+
+async def _request(service: Service, asked: Asked, receive: Receive) -> Request:
+    reading.check_media(asked)
+    key = reading.idempotency_key(asked)
+    settings = service.settings
+    body = await reading.body(asked, receive, settings.max_body_bytes, settings.body_seconds)
+    if len(body) > LONG_BODY:
+        return await service.bridge.read(partial(Request.read, body, key))
+    return Request.read(body, key)
+
+
+def _agree(asked: Asked, request: Request, verb: str) -> None:
+    command = request.command
+    if command.verb != verb:
+        raise InvalidRequest(f"the path says {verb}, the command's verb is {command.verb}")
+    task_id = asked.params.get("task_id")
+    if task_id is not None and getattr(command, "task_id", None) != task_id:
+        raise InvalidRequest("the command's task_id is not the one of the path")
+    queue = asked.params.get("queue")
+    if queue is None:
+        return
+    named = command.queues if isinstance(command, Claim) else (getattr(command, "queue", None),)
+    if named != (queue,):
+        raise InvalidRequest("the command's queue is not the one of the path")
+
+
+def _restates(request: Request, revision: int) -> None:
+    """`If-Match` binds nothing by itself: the command's own bytes do."""
+    command = request.command
+    bound = None
+    if isinstance(command, Submit | Complete):
+        bound = command.expected_revision
+    elif isinstance(command, Review):
+        bound = command.revision
+    if bound != revision:
+        raise InvalidRequest(
+            "If-Match restates the revision that the command binds (expected_revision of submit "
+            "and complete, revision of review); this command "
+            + ("binds none" if bound is None else f"binds {bound}")
+        )
+
+
+# -- sending
+
+
+async def execute(service: Service, sent: Sequence[Sent]) -> list[Outcome]:
+    """The outcomes, counted and told to whoever waits for them."""
+    outcomes = await service.bridge.send(sent)
+    meters = service.meters
+    for (caller, request), outcome in zip(sent, outcomes, strict=True):
+        if not outcome.accepted:
+            continue
+        meters.replays += outcome.replayed
+        meters.commands[request.command.verb] += not outcome.replayed
+        if request.command.verb == "claim":
+            service.limits.claimed(caller, len(outcome.grants))
+    service.news.committed(sent[0][0].scope, outcomes)
+    return outcomes
+
+
+async def claim(
+    service: Service, caller: Caller, request: Request, command: Claim, wait: int
+) -> Outcome:
+    """A claim; with `wait` it is made when there is something to claim, or when the time is over.
+
+    A claim with a key leaves a receipt even where it finds nothing, so it waits before it is made.
+    """
+    service.limits.claim(caller)
+    if service.stopping.is_set():
+        raise Fault(503, "the service is stopping; nothing was done", "store_unavailable")
+    if wait and command.queues is not None:
+        await _something(service, caller, request, command.queues, wait)
+    (outcome,) = await execute(service, [(caller, request)])
+    return outcome
+
+
+async def _something(
+    service: Service, caller: Caller, request: Request, queues: Sequence[str], wait: int
+) -> None:
+    if service.limits.waiting >= service.settings.max_waiting:
+        return  # too many wait already: it is answered at once
+    places = [(caller.scope, queue) for queue in queues]
+    seen = await service.bridge.read(partial(_claimable, service, caller, request, queues))
+    if seen or service.stopping.is_set():
+        return
+    service.limits.waiting += 1
+    try:
+        await service.news.task_for(places, wait)
+    finally:
+        service.limits.waiting -= 1
+
+
+def _claimable(service: Service, caller: Caller, request: Request, queues: Sequence[str]) -> bool:
+    """In a thread: a task is there, or the receipt of this very claim is."""
+    fp = service.fp
+    now = fp.now()
+    if any(fp.read(store.claimable(caller.scope, queue, now, 1)) for queue in queues):
+        return True
+    command = request.command
+    assert isinstance(command, Claim)
+    return request.key is not None and fp.for_caller(caller).knows(command.worker_id, request.key)
+
+
+# -- a batch
+
+
+async def batch(service: Service, asked: Asked, receive: Receive) -> Answer:
+    """Many commands, in one transaction where they fit into a turn; an outcome each."""
+    caller = caller_of(asked)
+    asked.ask()
+    reading.check_media(asked)
+    if asked.header(b"idempotency-key") is not None:
+        raise Fault(400, "a batch has no key: give each command its own, as its member `key`")
+    settings = service.settings
+    body = await reading.body(asked, receive, settings.max_body_bytes, settings.body_seconds)
+    requests = await service.bridge.read(partial(_requests, body, settings.max_batch))
+    if any(request.command.verb == "claim" for request in requests):
+        service.limits.claim(caller)
+        if service.stopping.is_set():
+            raise Fault(503, "the service is stopping; nothing was done", "store_unavailable")
+    outcomes = await execute(service, [(caller, request) for request in requests])
+    status = "accepted" if all(outcome.accepted for outcome in outcomes) else "incomplete"
+    replayed = [place for place, outcome in enumerate(outcomes) if outcome.replayed]
+    bodies = b",".join(outcome_body(outcome) for outcome in outcomes)
+    return Answer(
+        200,
+        canonical.join(
+            {
+                "status": canonical.dumps(status),
+                "outcomes": b"[" + bodies + b"]",
+                "replayed": canonical.dumps(replayed),
+            }
+        ),
+    )
+
+
+def _requests(body: bytes, limit: int) -> list[Request]:
+    found = members(body, limit)
+    requests = []
+    for place, (raw, key) in enumerate(found):
+        try:
+            requests.append(Request.read(raw, key))
+        except InvalidRequest as error:
+            raise InvalidRequest(f"commands/{place}: {error}; nothing was done") from None
+    return requests

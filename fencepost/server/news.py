@@ -1,0 +1,144 @@
+"""Who waits for something to happen in the store, and how they are told.
+
+What this process commits is told at once; what others commit, what comes due and which leases
+lapse is seen by one look at the store every 50 ms, and only while somebody waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from fencepost.issues import FencepostError
+from fencepost.model import Outcome
+from fencepost.server.bridge import Bridge
+from fencepost.storage import reading
+
+LOOK_SECONDS = 0.05
+Place = tuple[str, str]
+
+
+class Waiter:
+    """One claim that found nothing yet."""
+
+    __slots__ = ("places", "woken")
+
+    def __init__(self, places: Sequence[Place], loop: asyncio.AbstractEventLoop) -> None:
+        self.places = places
+        self.woken: asyncio.Future[None] = loop.create_future()
+
+
+class News:
+    """Waiting claims by queue, first come first served, and those who follow the journal."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[Place, deque[Waiter]] = {}
+        self._followers: set[asyncio.Event] = set()
+        self._looking: asyncio.Task[None] | None = None
+        self._version = -1
+        self._stopped = False
+
+    # -- waiting
+
+    async def task_for(self, places: Sequence[Place], seconds: float) -> None:
+        """Until there may be a task on one of these (scope, queue), or the time is over."""
+        waiter = Waiter(places, self._loop)
+        for place in places:
+            self._waiting.setdefault(place, deque()).append(waiter)
+        try:
+            await self._until(waiter.woken, seconds)
+        finally:
+            waiter.woken.cancel()
+            for place in places:
+                self._leave(place, waiter)
+
+    def _leave(self, place: Place, waiter: Waiter) -> None:
+        line = self._waiting.get(place)
+        if line is not None:
+            with suppress(ValueError):
+                line.remove(waiter)
+            if not line:
+                del self._waiting[place]
+
+    async def entry(self, seen: asyncio.Event, seconds: float) -> None:
+        """Until something is committed after `seen` was cleared, or the time is over."""
+        self._followers.add(seen)
+        try:
+            await self._until(asyncio.ensure_future(seen.wait()), seconds)
+        finally:
+            self._followers.discard(seen)
+
+    async def _until(self, told: asyncio.Future[None] | asyncio.Task[bool], seconds: float) -> None:
+        if self._stopped:
+            told.cancel()
+            return
+        if self._looking is None or self._looking.done():
+            self._looking = self._loop.create_task(self._look())
+        try:
+            await asyncio.wait((told,), timeout=seconds)
+        finally:
+            told.cancel()
+
+    # -- telling
+
+    def committed(self, scope: str, outcomes: Iterable[Outcome]) -> None:
+        """What this process has just committed: whoever waits for it hears of it now."""
+        for follower in self._followers:
+            follower.set()
+        if not self._waiting:
+            return
+        for outcome in outcomes:
+            if outcome.receipt is not None and not outcome.replayed:
+                self._freed(scope, outcome.receipt.entry)
+
+    def _freed(self, scope: str, entry: dict[str, object]) -> None:
+        items = entry.get("tasks")
+        for item in items if isinstance(items, list) else ():
+            if item.get("state") == "ready":
+                self.wake((scope, item.get("queue") or str(entry.get("queue", ""))), 1)
+
+    def wake(self, place: Place, count: int) -> None:
+        """The first `count` in the line of this queue may try."""
+        line = self._waiting.get(place)
+        while line and count > 0:
+            waiter = line.popleft()
+            if not waiter.woken.done():
+                waiter.woken.set_result(None)
+                count -= 1
+
+    def stop(self) -> None:
+        """Nobody waits any more."""
+        self._stopped = True
+        for place in list(self._waiting):
+            self.wake(place, len(self._waiting[place]))
+        for follower in self._followers:
+            follower.set()
+
+    async def _look(self) -> None:
+        while (self._waiting or self._followers) and not self._stopped:
+            places = {place: len(line) for place, line in self._waiting.items() if line}
+            look = partial(self._seen, places)
+            with suppress(FencepostError):  # the next request meets the same error and tells it
+                changed, ready = await self._bridge.read(look)
+                if changed:
+                    for follower in self._followers:
+                        follower.set()
+                for place, count in ready.items():
+                    self.wake(place, count)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _seen(self, places: dict[Place, int]) -> tuple[bool, dict[Place, int]]:
+        """In a thread: whether anything was committed, and how many tasks wait on each queue."""
+        fp = self._bridge.fp
+        version = fp.changed()
+        changed, self._version = version != self._version, version
+        now = fp.now()
+        found = {
+            place: fp.read(reading.claimable(*place, now, count)) for place, count in places.items()
+        }
+        return changed, {place: count for place, count in found.items() if count}

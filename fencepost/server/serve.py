@@ -1,0 +1,136 @@
+"""Runs the application under uvicorn: sockets, TLS, what a connection may bear, the stop."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from asyncio import TimerHandle
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from fencepost.clock import Clock
+from fencepost.handle import Handle
+from fencepost.issues import Unavailable
+from fencepost.server.app import Application
+from fencepost.server.logs import Lines, Shown
+from fencepost.server.settings import ServerSettings, checked
+
+BACKLOG = 1_024
+
+
+def bound_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
+    """uvicorn's connection, with bounds on how long and how slow a request's head may be."""
+
+    class Bounded(HttpToolsProtocol):
+        _head = 0
+        _slow: TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._wait_for_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._no_wait()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self._slow is None and getattr(self.cycle, "response_complete", False):
+                self._wait_for_head()  # a request after an answered one on this connection
+            super().data_received(data)
+
+        def on_message_begin(self) -> None:
+            self._head = 0
+            super().on_message_begin()
+
+        def on_url(self, url: bytes) -> None:
+            self._count(len(url))
+            super().on_url(url)
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            self._count(len(name) + len(value) + 4)
+            super().on_header(name, value)
+
+        def on_headers_complete(self) -> None:
+            self._no_wait()
+            super().on_headers_complete()
+
+        def _count(self, size: int) -> None:
+            self._head += size
+            if self._head > settings.max_header_bytes:
+                raise ValueError(f"a request's head is above {settings.max_header_bytes} bytes")
+
+        def _wait_for_head(self) -> None:
+            self._slow = self.loop.call_later(settings.header_seconds, self._too_slow)
+
+        def _no_wait(self) -> None:
+            if self._slow is not None:
+                self._slow.cancel()
+                self._slow = None
+
+        def _too_slow(self) -> None:
+            self._slow = None
+            self.transport.close()
+
+    return Bounded
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which tells the application of the stop before it waits for answers."""
+
+    def __init__(self, config: uvicorn.Config, app: Application) -> None:
+        super().__init__(config)
+        self._app = app
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A first signal ends claims and streams and lets commits finish; a second ends all."""
+        super().handle_exit(sig, frame)
+        self._app.stop()
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    """The socket, bound. Raises Unavailable where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((settings.host, settings.port))
+        made.listen(BACKLOG)
+    except OSError as error:
+        made.close()
+        raise Unavailable(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}"
+        ) from None
+    return made
+
+
+def server(fp: Handle, settings: ServerSettings, clock: Clock, lines: Lines) -> Server:
+    """The server for a store that is open; `run(sockets=[…])` serves until a signal."""
+    checked(settings)
+    app = Application(fp, settings, clock, lines)
+    config = uvicorn.Config(
+        app, loop="asyncio", http=bound_protocol(settings), ws="none", lifespan="off",
+        log_config=None, access_log=False, server_header=False, date_header=True,
+        proxy_headers=False, timeout_keep_alive=settings.idle_seconds,
+        timeout_graceful_shutdown=settings.stop_seconds, backlog=BACKLOG,
+        limit_concurrency=settings.max_connections,
+        ssl_certfile=settings.certfile, ssl_keyfile=settings.keyfile,
+    )  # fmt: skip
+    return Server(config, app)
+
+
+def watched_logs(lines: Lines) -> None:
+    """What the library and uvicorn have to say goes out as lines of ours, and nowhere else."""
+    for name in ("fencepost", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers = [Shown(lines)]
+        logger.propagate = False
+
+
+def run(made: Server, listener: socket.socket) -> None:
+    """Serve until a signal, and end as after a Ctrl-C that was meant: without a trace."""
+    with suppress(KeyboardInterrupt):
+        made.run(sockets=[listener])

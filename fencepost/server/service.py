@@ -1,0 +1,48 @@
+"""What all endpoints share: the store, who is asking, the limits, who waits for news."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fencepost.clock import Clock
+from fencepost.handle import Handle
+from fencepost.model import Caller
+from fencepost.server.asked import Asked
+from fencepost.server.bridge import Bridge
+from fencepost.server.callers import Callers
+from fencepost.server.limits import Limits
+from fencepost.server.meters import Meters
+from fencepost.server.news import News
+from fencepost.server.settings import ServerSettings
+
+WAIT_SECONDS = 30.0
+
+
+class Service:
+    """One service over one store. Made inside the loop that serves it."""
+
+    def __init__(self, fp: Handle, settings: ServerSettings, clock: Clock) -> None:
+        self.fp = fp
+        self.settings = settings
+        self.clock = clock
+        self.bridge = Bridge(fp, WAIT_SECONDS)
+        self.callers = Callers(self.bridge, dev=settings.dev)
+        self.limits = Limits(settings, clock)
+        self.meters = Meters()
+        self.news = News(self.bridge)
+        self.stopping = asyncio.Event()
+
+    def handle(self, asked: Asked) -> Handle:
+        """The store as the caller may see it."""
+        return self.fp.for_caller(caller_of(asked))
+
+    def stop(self) -> None:
+        """No more claims; whoever waits for news is answered now. Called in the loop."""
+        self.stopping.set()
+        self.news.stop()
+
+
+def caller_of(asked: Asked) -> Caller:
+    """Who asks, once recognised."""
+    assert asked.caller is not None, "an endpoint that has recognised nobody"
+    return asked.caller

@@ -1,0 +1,77 @@
+"""The journal as it grows: Server-Sent Events, one an entry, resumed by `Last-Event-ID`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from fencepost import canonical
+from fencepost.issues import FencepostError
+from fencepost.server.answers import Answer, Fault
+from fencepost.server.asked import Asked, Receive, whole
+from fencepost.server.service import Service, caller_of
+
+PAGE = 100
+COMMENT_SECONDS = 15.0
+LOOK_AGAIN_SECONDS = 5.0
+BIG = 10**15 - 1
+HEADERS = ((b"x-accel-buffering", b"no"),)
+
+
+async def events(service: Service, asked: Asked, receive: Receive) -> Answer:
+    """Every entry behind `after` (or Last-Event-ID), then each new one as it is committed."""
+    given = asked.ask("after")
+    last = asked.header(b"last-event-id")
+    after = whole(last or given.get("after"), "Last-Event-ID" if last else "after", 0, BIG, 0)
+    # the first page is read before the answer begins, so that a refusal is an answer of its own
+    handle = service.handle(asked)
+    first = await service.bridge.read(lambda: handle.entries_page(after, PAGE)[0])
+    service.limits.enter_stream(caller_of(asked))
+    return Answer(
+        200, media=b"text/event-stream", headers=HEADERS,
+        stream=_stream(service, asked, receive, after, [_event(view) for view in first]),
+    )  # fmt: skip
+
+
+def _event(view: object) -> tuple[int, bytes]:
+    shown = view.to_json()  # type: ignore[attr-defined]
+    number = shown["number"]
+    return number, b"id: %d\nevent: entry\ndata: %s\n\n" % (number, canonical.dumps(shown))
+
+
+async def _stream(
+    service: Service, asked: Asked, receive: Receive, after: int, page: list[tuple[int, bytes]]
+) -> AsyncIterator[bytes]:
+    handle = service.handle(asked)
+    gone = asyncio.ensure_future(_gone(receive))
+    seen = asyncio.Event()
+    quiet = 0.0
+    try:
+        yield b"retry: 3000\n\n"
+        while not (service.stopping.is_set() or gone.done()):
+            if page:
+                after, quiet = page[-1][0], 0.0
+                yield b"".join(event for _, event in page)
+            else:
+                await service.news.entry(seen, LOOK_AGAIN_SECONDS)
+                quiet += 0.0 if seen.is_set() else LOOK_AGAIN_SECONDS
+                if quiet >= COMMENT_SECONDS:
+                    quiet = 0.0
+                    yield b":\n\n"
+            seen.clear()
+            # a token that was revoked meanwhile ends the stream
+            await service.callers.recognise(asked, fresh=True)
+            place = after
+            views = await service.bridge.read(lambda: handle.entries_page(place, PAGE)[0])  # noqa: B023
+            page = [_event(view) for view in views]
+    except (Fault, FencepostError):
+        yield b"event: end\ndata: {}\n\n"
+    finally:
+        gone.cancel()
+        service.limits.leave_stream(caller_of(asked))
+
+
+async def _gone(receive: Receive) -> None:
+    """Until the other side has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

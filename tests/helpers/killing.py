@@ -90,13 +90,16 @@ def die_at(point: int) -> None:
     driver._answer, SqliteTransaction.commit = counted, committed  # type: ignore[method-assign]
 
 
-def die_after_commit() -> None:
-    """Be killed between the commit and the answer."""
-    commit = SqliteTransaction.commit
+def die_after_commit(which: int = 1) -> None:
+    """Be killed between the commit and the answer: the first from now on, or the given one."""
+    commit, commits = SqliteTransaction.commit, 0
 
     def committed(transaction: SqliteTransaction) -> None:
+        nonlocal commits
         commit(transaction)
-        os.kill(os.getpid(), signal.SIGKILL)
+        commits += 1
+        if commits == which:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     SqliteTransaction.commit = committed  # type: ignore[method-assign]
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from fencepost import commands
     from fencepost.commands import Followup, NewTask, Request
     from fencepost.handle import Handle, Lease, Transaction
-    from fencepost.handle import open_handle as open  # fencepost.open() is the face
     from fencepost.issues import (
         ISSUES,
+        ClockSkew,
         CommitmentClosed,
         DuplicateResult,
         EntryTooLarge,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         PayloadTooLarge,
         QueuePaused,
+        RateLimited,
         ReceiptErased,
         Refused,
         SchemaMismatch,
@@ -63,11 +64,14 @@ if TYPE_CHECKING:
         WrongWorker,
     )
     from fencepost.model import Outcome, QueueSettings, Receipt, Result, Scope, Task
+    from fencepost.opening import open_any as open  # fencepost.open() is the face
     from fencepost.parts import NOTHING
+    from fencepost.remote import RemoteHandle
 
 __version__ = _VERSION
 
 __all__ = [
+    "ClockSkew",
     "CommitmentClosed",
     "DuplicateResult",
     "EntryTooLarge",
@@ -94,9 +98,11 @@ __all__ = [
     "PayloadTooLarge",
     "QueuePaused",
     "QueueSettings",
+    "RateLimited",
     "Receipt",
     "ReceiptErased",
     "Refused",
+    "RemoteHandle",
     "Request",
     "Result",
     "SchemaMismatch",
@@ -130,6 +136,7 @@ _HOMES = {
     "handle": ("Handle", "Lease", "Transaction"),
     "model": ("Outcome", "QueueSettings", "Receipt", "Result", "Scope", "Task"),
     "parts": ("NOTHING",),
+    "remote": ("RemoteHandle",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -143,7 +150,7 @@ def __getattr__(name: str) -> Any:
     if name == "commands":
         value: Any = import_module("fencepost.commands")
     elif name == "open":
-        value = import_module("fencepost.handle").open_handle
+        value = import_module("fencepost.opening").open_any
     else:
         value = getattr(import_module(f"fencepost.{_HOME.get(name, 'issues')}"), name)
     globals()[name] = value

@@ -17,7 +17,7 @@ from fencepost.cli.store import open_store
 from fencepost.cli.terminal import Progress
 from fencepost.clock import SECOND, SystemClock
 from fencepost.commands import Enqueue, NewTask, Request
-from fencepost.handle import Handle
+from fencepost.handle import Verbs
 from fencepost.handle.verbs import request_of
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
 
@@ -71,7 +71,7 @@ def _count_lines(file: BinaryIO) -> int | None:
 class Bulk:
     """One run of `enqueue --from`, and how far it has come."""
 
-    def __init__(self, args: Namespace, out: Out, fp: Handle, progress: Progress) -> None:
+    def __init__(self, args: Namespace, out: Out, fp: Verbs, progress: Progress) -> None:
         self.args, self.out, self.fp, self.progress = args, out, fp, progress
         self.tasks = self.commands = 0
         self.pending: Request | None = None

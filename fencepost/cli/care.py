@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 
 from fencepost.cli.output import Out, again
-from fencepost.cli.store import open_store
+from fencepost.cli.store import open_here
 from fencepost.cli.terminal import Progress, clean, colour_allowed, follow, paint
 from fencepost.clock import SECOND, SystemClock
 from fencepost.issues import InvalidRequest, Unavailable
@@ -64,7 +64,7 @@ def backup(args: Namespace, out: Out) -> int:
 
     clock = SystemClock()
     with (
-        open_store(args) as fp,
+        open_here(args) as fp,
         Progress("backup", None, out=sys.stderr, steady=lambda: clock.steady() / SECOND) as line,
     ):
         facts = copy(fp, args.target, follow(line, "backup"), args.force)
@@ -83,7 +83,7 @@ def backup(args: Namespace, out: Out) -> int:
 def doctor(args: Namespace, out: Out) -> int:
     from fencepost.operate import doctor as looks
 
-    with open_store(args) as fp:
+    with open_here(args) as fp:
         findings = looks.doctor(fp)
     colour = colour_allowed(sys.stdout)
     for finding in findings:

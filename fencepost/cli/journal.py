@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.cli import inputs
 from fencepost.cli.output import Out, again
-from fencepost.cli.store import open_store
+from fencepost.cli.store import open_here, open_store
 from fencepost.cli.terminal import Progress, follow
 from fencepost.clock import SECOND, SystemClock
 from fencepost.issues import InvalidRequest, JournalBroken
@@ -92,7 +92,7 @@ def verify(args: Namespace, out: Out) -> int:
             raise InvalidRequest(f"--since: {args.since!r} is no checkpoint: {error}") from None
     clock = SystemClock()
     with (
-        open_store(args) as fp,
+        open_here(args) as fp,
         Progress("verify", None, out=sys.stderr, steady=lambda: clock.steady() / SECOND) as line,
     ):
         show = follow(line, "verify")

@@ -5,19 +5,23 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from fencepost.cli.output import Out, again, preview
 from fencepost.cli.store import open_store
 from fencepost.cli.terminal import ago
 from fencepost.clock import SECOND, to_rfc3339
-from fencepost.handle import Handle
 from fencepost.issues import InvalidRequest
 from fencepost.model import Task
+
+if TYPE_CHECKING:
+    from fencepost.handle import Handle
+    from fencepost.remote import RemoteHandle
 
 PAGE = 500
 
 
-def found(fp: Handle, name: str) -> Task:
+def found(fp: Handle | RemoteHandle, name: str) -> Task:
     """The task that TASK or QUEUE/KEY names. Raises NotFound."""
     queue, slash, key = name.partition("/")
     return fp.task_by_key(queue, key) if slash else fp.task(name)

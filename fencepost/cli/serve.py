@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from fencepost import log
 from fencepost.cli.output import Out
-from fencepost.cli.store import open_store
+from fencepost.cli.store import open_here
 from fencepost.clock import SystemClock
 from fencepost.handle import Handle
 from fencepost.issues import InvalidRequest
@@ -34,7 +34,7 @@ def serve(args: Namespace, out: Out) -> int:
         )  # fmt: skip
     )
     clock = SystemClock()
-    with running.listen(settings) as listener, open_store(args) as fp:
+    with running.listen(settings) as listener, open_here(args) as fp:
         lines = Lines(clock)
         log.prepare.clear()  # what is logged from here on are the service's own lines
         running.watched_logs(lines)

@@ -1,15 +1,37 @@
-"""Opens the store that the flags name."""
+"""Opens the store that the flags name: a file here, or a service."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from fencepost.handle import Handle, open_handle
+from fencepost.issues import InvalidRequest
 from fencepost.model import Kind
+from fencepost.opening import is_remote
+
+if TYPE_CHECKING:
+    from fencepost.remote import RemoteHandle  # loaded for a URL: it brings http and ssl along
 
 
-def open_store(args: Namespace, *, kind: Kind = "operator") -> Handle:
-    """The handle for --store, --scope and --actor. Whoever can open the file is its operator."""
+def open_store(args: Namespace, *, kind: Kind = "operator") -> Handle | RemoteHandle:
+    """The handle for --store, --scope and --actor. Whoever can open the file is its operator; at
+    a service the token (FENCEPOST_TOKEN) says who sends and what he may."""
+    if not is_remote(args.store):
+        return open_here(args, kind=kind)
+    if "actor" in args.given:
+        raise InvalidRequest("--actor: at a service the token says who you are; leave it out")
+    from fencepost.remote import open_remote
+
+    return open_remote(args.store, scope=args.scope)
+
+
+def open_here(args: Namespace, *, kind: Kind = "operator") -> Handle:
+    """The same for what is done on the file itself. Raises InvalidRequest for a service."""
+    if is_remote(args.store):
+        raise InvalidRequest(
+            f"{args.verb} works on the store's file: run it on the service's own machine"
+        )
     return open_handle(
         args.store,
         scope=args.scope,

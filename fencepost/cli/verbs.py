@@ -32,14 +32,18 @@ from fencepost.commands import (
     Submit,
     Sweep,
 )
-from fencepost.handle.verbs import request_of
+from fencepost.handle.verbs import random_key, request_of
 from fencepost.issues import InvalidRequest
 from fencepost.model import Outcome
+from fencepost.opening import is_remote
 
 
 def send(args: Namespace, out: Out, command: Command) -> int:
     """Send one command under its key and tell what came of it."""
-    return send_request(args, out, request_of(command, args.key))
+    key = args.key
+    if key is None and isinstance(command, Claim) and is_remote(args.store):
+        key = random_key()  # a claim whose answer is lost on the way is asked for again
+    return send_request(args, out, request_of(command, key))
 
 
 def send_request(args: Namespace, out: Out, request: Request) -> int:
@@ -93,9 +97,7 @@ def enqueue(args: Namespace, out: Out) -> int:
 
 def claim(args: Namespace, out: Out) -> int:
     queues = tuple(args.queues) or None
-    return send(
-        args, out, Claim(args.worker, queues, args.task, args.limit, args.lease_seconds)
-    )
+    return send(args, out, Claim(args.worker, queues, args.task, args.limit, args.lease_seconds))
 
 
 def _lease(args: Namespace) -> dict[str, Any]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from os import PathLike, fspath
+from time import sleep as system_sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from fencepost import fields
 from fencepost.clock import Clock, SystemClock
-from fencepost.commands import Command, Enqueue, NewTask, Request
+from fencepost.commands import Claim, Command, Enqueue, NewTask, Request
 from fencepost.engine import Call, SystemDraw, Within, Writer
+from fencepost.handle import waiting
+from fencepost.handle.lease import Moment
 from fencepost.handle.pages import Pages
 from fencepost.handle.verbs import request_of
 from fencepost.handle.within import Transaction
@@ -52,10 +55,12 @@ class Handle(Pages):
     """
 
     def __init__(
-        self, store: Store, caller: Caller, clock: Clock, draw: Draw, wait_seconds: float
-    ) -> None:
+        self, store: Store, caller: Caller, clock: Clock, draw: Draw, wait_seconds: float,
+        sleep: Callable[[float], None] = system_sleep,
+    ) -> None:  # fmt: skip
         self.caller = caller
         self.clock = clock
+        self.sleep = sleep
         self._store = store
         self._writer = Writer(store, clock, draw)
         self._wait_seconds = wait_seconds
@@ -127,6 +132,17 @@ class Handle(Pages):
     def read(self, steps: Steps[T]) -> T:
         """Run reading steps as they are: nobody's rights are judged here."""
         return self._store.read(steps)
+
+    def claimed(self, request: Request, wait_seconds: int) -> tuple[Outcome, Moment]:
+        if wait_seconds and isinstance(request.command, Claim):
+            return waiting.claimed(self, request, request.command, wait_seconds)
+        return super().claimed(request, 0)
+
+    def steady(self) -> int:
+        return self.clock.steady()
+
+    def wall(self) -> int:
+        return self.clock.wall()
 
     def _call(
         self, commands: Sequence[Command | Request], told: Callable[[Call], None] | None = None
@@ -357,22 +373,23 @@ def open_handle(
     wait_seconds: float = WAIT_SECONDS,
     clock: Clock | None = None,
     draw: Draw | None = None,
+    sleep: Callable[[float], None] = system_sleep,
 ) -> Handle:
     """Open a store: a path, or `:memory:`. A missing file is created only with `create`.
 
     `wait_seconds` bounds how long opening and each call wait for their turn. `allow_filesystem`
     names a network or user-space file system type that is to be allowed although SQLite is not
-    safe there. `clock` and `draw` are for tests. Raises Unavailable, SchemaMismatch and
+    safe there. `clock`, `draw` and `sleep` are for tests. Raises Unavailable, SchemaMismatch and
     InvalidRequest.
     """
     if type(url) is not str:
         url = fspath(url)
     if "://" in url:
-        raise InvalidRequest(f"{url.split(':', 1)[0]}:// is not a kind of store known here")
+        raise InvalidRequest(f"{url.split(':', 1)[0]}:// is not a store that this can be done on")
     caller = caller_of(scope, actor, kind)
     clock = clock or SystemClock()
     store = open_store(
         url, create=create, now=clock.wall(), allow_filesystem=allow_filesystem,
         wait_seconds=wait_seconds,
     )  # fmt: skip
-    return Handle(store, caller, clock, draw or SystemDraw(), wait_seconds)
+    return Handle(store, caller, clock, draw or SystemDraw(), wait_seconds, sleep)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fencepost.clock import SECOND
 from fencepost.commands import (
     Complete,
     Fail,
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
     from fencepost.handle.verbs import Verbs
 
 
+class Moment(NamedTuple):
+    """When, by this machine's steady clock (microseconds), an answer was asked for.
+
+    `first`: when the request was first sent, so that what it brought about came later. `last`:
+    when the try was sent that was answered; `told` is the store's time as it answered (microseconds
+    UTC), which may be behind and is None where it is not known.
+    """
+
+    first: int
+    last: int
+    told: int | None = None
+
+
 class Lease:
     """The right to one task, `[granted_at, lease_expires_at)` by the store's clock.
 
@@ -31,8 +45,10 @@ class Lease:
     raise a subclass of LeaseLost: stop working, nothing more can be recorded.
     """
 
-    def __init__(self, verbs: Verbs, grant: Grant) -> None:
+    def __init__(self, verbs: Verbs, grant: Grant, moment: Moment | None = None) -> None:
         self._verbs = verbs
+        self._claimed = moment
+        self._ends = self._end(moment, grant.lease_expires_at, grant.granted_at)
         self.grant = grant
         self.task_id = grant.task_id
         self.queue = grant.queue
@@ -50,6 +66,26 @@ class Lease:
     def payload(self) -> Any:
         """The task's payload; None too where it has been erased."""
         return None if self.grant.payload is None else json.loads(self.grant.payload)
+
+    def remaining(self) -> float:
+        """Seconds that are left of the lease, at the least; 0.0 when it is over.
+
+        Counted from the moment the request that won or renewed it was first sent, on a clock
+        that runs on in suspend, so that neither a slow answer nor a wrong wall clock adds to it.
+        0.0 too for a lease that was claimed elsewhere, until it is renewed.
+        """
+        return max(0, self._ends - self._verbs.steady()) / SECOND
+
+    def _end(self, moment: Moment | None, expires_at: int, granted_at: int) -> int:
+        """The steady time up to which the lease holds at the least. Its length by the store's
+        clock counts from the claim's sending, and what was left of it as the store answered from
+        the sending of that very try. The shorter holds."""
+        ends = []
+        if self._claimed is not None and granted_at:
+            ends.append(self._claimed.first + expires_at - granted_at)
+        if moment is not None and moment.told is not None:
+            ends.append(moment.last + expires_at - moment.told)
+        return min(ends, default=0)
 
     def _binding(self) -> dict[str, Any]:
         return {"task_id": self.task_id, "worker_id": self.worker_id, "fence": self.fence}
@@ -99,8 +135,9 @@ class Lease:
     def renew(self, lease_seconds: int | None = None) -> int:
         """Extend the lease; returns its new end (microseconds UTC). Keeps the fence."""
         command = Renew(**self._binding(), lease_seconds=lease_seconds)
-        outcome = self._verbs.outcome_of(command, None)
+        outcome, moment = self._verbs.timed_outcome_of(command, None)
         self.lease_expires_at = int(outcome.facts["lease_expires_at"])
+        self._ends = self._end(moment, self.lease_expires_at, self.grant.granted_at)
         return self.lease_expires_at
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from fencepost import fields
 from fencepost.clock import SystemClock
 from fencepost.commands import (
     Cancel,
@@ -27,10 +28,12 @@ from fencepost.commands import (
     SetPolicy,
     Sweep,
 )
-from fencepost.handle.lease import Lease
-from fencepost.issues import OutcomeUnknown, error_for
+from fencepost.handle.lease import Lease, Moment
+from fencepost.issues import InvalidRequest, OutcomeUnknown, error_for
 from fencepost.model import Grant, Outcome, Receipt
 from fencepost.parts import NOTHING
+
+MAX_WAIT_SECONDS = 60
 
 
 class Verbs(ABC):
@@ -48,12 +51,21 @@ class Verbs(ABC):
     def outcome_of(self, command: Command, key: str | None) -> Outcome:
         """The outcome of one command. Raises Refused, Unavailable, OutcomeUnknown, GuardTripped."""
         (outcome,) = self.execute([request_of(command, key)])
-        if outcome.issues:
-            error = error_for(outcome)
-            if isinstance(error, OutcomeUnknown):
-                error.key = outcome.facts.get("key")
-            raise error
-        return outcome
+        return accepted(outcome)
+
+    def timed_outcome_of(self, command: Command, key: str | None) -> tuple[Outcome, Moment]:
+        """The same, and when it was asked for."""
+        begun = self.steady()
+        moment = Moment(begun, begun, self.wall())
+        return self.outcome_of(command, key), moment
+
+    def steady(self) -> int:
+        """The clock by which leases are counted here (microseconds)."""
+        return SystemClock().steady()
+
+    def wall(self) -> int:
+        """The time (microseconds UTC) below which the store's is not."""
+        return SystemClock().wall()
 
     def receipt_of(self, command: Command, key: str | None) -> Receipt:
         """The receipt of one command that always leaves one."""
@@ -91,17 +103,31 @@ class Verbs(ABC):
         limit: int = 1,
         lease_seconds: int | None = None,
         idempotency_key: str | None = None,
+        wait_seconds: int = 0,
     ) -> list[Lease]:
         """Take up to `limit` tasks, of higher priority and then older first; maybe none.
 
         With a key, a claim whose answer was lost is replayed with those leases that still live.
+        `wait_seconds` (0 to 60) waits so long for a task to be there. Raises ClockSkew, over HTTP,
+        where this machine's clock is too wrong to claim with.
         """
         names = (queues,) if isinstance(queues, str) else queues
         command = Claim(
             worker_id, None if names is None else tuple(names), task_id, limit, lease_seconds
         )
-        grants = self.outcome_of(command, idempotency_key).grants
-        return [Lease(self, grant) for grant in grants]
+        check_wait(wait_seconds)
+        outcome, moment = self.claimed(request_of(command, idempotency_key), wait_seconds)
+        return [Lease(self, grant, moment) for grant in outcome.grants]
+
+    def claimed(self, request: Request, wait_seconds: int) -> tuple[Outcome, Moment]:
+        """The outcome of a claim, made when there is a task or the time is over, and when it was
+        asked for."""
+        if wait_seconds:
+            raise InvalidRequest("wait_seconds: a transaction that waits would hold up all others")
+        begun = self.steady()
+        moment = Moment(begun, begun, self.wall())
+        (outcome,) = self.execute([request])
+        return accepted(outcome), moment
 
     def lease(self, task_id: str, *, worker_id: str, fence: int) -> Lease:
         """The lease that was claimed elsewhere, by what it binds. Nothing is asked of the store."""
@@ -191,6 +217,25 @@ def request_of(command: Command | Request, key: str | None = None) -> Request:
     if isinstance(command, Request):
         return command
     if key is None and not command.leased and command.verb not in MAY_FIND_NOTHING:
-        # time-ordered, so that the index of keys grows at its end
-        key = f"{SystemClock().wall():015x}-{os.urandom(16).hex()}"
+        key = random_key()
     return Request.of(command, key)
+
+
+def random_key() -> str:
+    """A new key; time-ordered, so that the index of keys grows at its end."""
+    return f"{SystemClock().wall():015x}-{os.urandom(16).hex()}"
+
+
+def accepted(outcome: Outcome) -> Outcome:
+    """The outcome, or what refused it raised."""
+    if outcome.issues:
+        error = error_for(outcome)
+        if isinstance(error, OutcomeUnknown):
+            error.key = outcome.facts.get("key")
+        raise error
+    return outcome
+
+
+def check_wait(wait_seconds: int) -> int:
+    """How long a claim may wait. Raises InvalidRequest."""
+    return int(fields.integer(0, MAX_WAIT_SECONDS)(wait_seconds, "wait_seconds"))

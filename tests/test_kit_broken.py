@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.kit import BY_NAME, judged, stores_in_memory, target, verdict
 
+from fencepost.conformance import reference_parts
 from fencepost.conformance.broken import BROKEN
 
 # What all of them do as they should: a fault in one rule does not fail the whole kit.
@@ -33,3 +34,24 @@ def test_a_broken_queue_is_failed_with_the_code_that_it_did_not_tell(name):
     assert code in run.issues()
     honest = judged(target("reference"), [case])
     assert verdict(honest, case)["verdict"] == "passed"
+
+
+def all_that_speak(entries, t, task_of):
+    return [entry for entry in entries if t.task_id in entry.speaks_of]
+
+
+BENT = {
+    "a purge closes all that speaks of its task":
+        ("ending", all_that_speak, "a_receipt_stays_as_long_as_what_it_is_about"),
+    "a purge closes nothing":
+        ("ending", lambda *given: [], "a_receipt_stays_as_long_as_what_it_is_about"),
+    "everybody is told that a result is recorded":
+        ("is_own", lambda *given: True, "a_result_is_recorded_once_a_round"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BENT)
+def test_a_reference_that_is_bent_in_one_part_is_failed(name, monkeypatch):
+    part, wrong, case = BENT[name]
+    monkeypatch.setattr(reference_parts, part, wrong)
+    assert verdict(judged(target("reference"), [case]), case)["verdict"] == "failed"

@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 import logging
 
-import helpers.laws_people  # noqa: F401  registers its laws, and those of laws_work
+import helpers.laws_people
+import helpers.laws_purge  # noqa: F401
 import pytest
 from helpers import faults, guards, lookups
 from helpers.laws import LAWS
@@ -76,6 +77,10 @@ ERASED = "an_erase_leaves_no_content_of_the_task_or_of_what_it_owes"
 NEIGHBOUR = "an_erase_touches_no_other_task"
 NAMED = "an_erase_takes_the_receipts_that_name_its_task_again_and_no_others"
 PURGED = "a_purge_takes_what_is_over_and_ended_and_nothing_else"
+OWING = "a_purge_leaves_the_receipt_of_the_completion_that_owed_what_it_takes"
+LAST = "the_receipt_of_an_enqueue_goes_with_the_last_of_its_tasks"
+GONE = "of_what_was_purged_nothing_stays_once_the_horizon_is_over"
+BATCHED = "a_batch_that_purges_answers_the_rest_of_it_as_every_later_one"
 # statement: the laws and guard cases that find a fault in it, beside those of its own lookup
 SEEN_BY = {
     "update_task": [
@@ -106,6 +111,11 @@ SEEN_BY = {
     "close_openings": [ERASED, NEIGHBOUR, NAMED],
     "keys_of_task": ["an_erased_command_is_never_carried_out_again", NEIGHBOUR, NAMED],
     "delete_naming": [NAMED],
+    "delete_results": [GONE, OWING],
+    "entries_of_tasks": [OWING, LAST],
+    "entries_naming": [LAST, BATCHED],
+    "spent_entries": [LAST],
+    "close_entry": [LAST],
     **{name: [] for name in lookups.LOOKUPS},
 }  # fmt: skip
 EVERY_QUEUE = "queue_id in (select id from fencepost_queue)"
@@ -115,6 +125,7 @@ SAME: dict[tuple[str, str, str], str] = {
     ("update_store", "id = 1", "dropped"): "the table has one row, by a check of its own",
     ("receipts_by_key", "e.key is not null", "dropped"): IMPLIED,
     ("receipts_by_request", "e.task is not null", "dropped"): IMPLIED,
+    ("entries_of_tasks", "e.task is not null", "dropped"): IMPLIED,
     ("tasks_by_key", "t.key is not null", "dropped"): IMPLIED,
     ("end_leases", EVERY_QUEUE, "dropped"): "it only leads the planner to the index",
     ("wait_again", EVERY_QUEUE, "dropped"): "it only leads the planner to the index",

@@ -11,9 +11,10 @@ import logging
 from collections import Counter
 
 import pytest
-from helpers.chronicle import Chronicle, caller
+from helpers.chronicle import Chronicle, Forgetful, caller
 from helpers.differential import Differs, Pair
 
+from fencepost.conformance import reference_parts
 from fencepost.conformance.broken import BROKEN
 from fencepost.conformance.reference_bytes import VERBS
 from fencepost.conformance.reference_parts import BLOCKED, CODES
@@ -33,11 +34,13 @@ def _quiet(caplog):
     caplog.set_level(logging.ERROR, "fencepost.clock")
 
 
-def live(seed: int, reference: type[Reference] = Reference) -> Counter[str]:
+def live(
+    seed: int, reference: type[Reference] = Reference, kind: type[Chronicle] = Chronicle
+) -> Counter[str]:
     """One history told to both; what was answered how often. Raises Differs."""
     pair = Pair(reference)
     try:
-        history = Chronicle(pair, seed)
+        history = kind(pair, seed)
         for number in range(STEPS):
             history.step()
             if number % 10 == 9:
@@ -78,3 +81,37 @@ def test_the_reference_has_the_products_codes_in_their_order():
     assert [code for code, issue in ISSUES.items() if issue.rule] == CODES
     blocked = {code for code, issue in ISSUES.items() if issue.status == "blocked"}
     assert blocked == set(BLOCKED)
+
+
+def test_what_is_purged_part_by_part_closes_the_same_receipts_in_both():
+    seen: Counter[str] = Counter()
+    for seed in range(40):
+        try:
+            seen += live(seed, kind=Forgetful)
+        except Differs as difference:
+            pytest.fail(f"seed {seed}\n{difference}")
+    assert seen["verb purge"] > 100 and seen["replayed"] > 20 and seen["receipt_erased"], seen
+
+
+HONEST = reference_parts.ending
+CLOSED_WRONGLY = {
+    "a purged task closes all that speak of it": lambda entry, t, task_of: True,
+    "a purged task closes what has brought it about":
+        lambda entry, t, task_of: entry.about or not any(map(task_of, entry.speaks_of)),
+    "the first of an enqueue's tasks closes it":
+        lambda entry, t, task_of: not entry.about or entry.about == t.task_id,
+    "an enqueue is never closed": lambda entry, t, task_of: entry.about == t.task_id,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLOSED_WRONGLY)
+def test_a_history_finds_a_purge_that_closes_too_much_or_too_little(name, monkeypatch):
+    def ending(entries, t, task_of):
+        if task_of is None:
+            return HONEST(entries, t, task_of)
+        wrong = CLOSED_WRONGLY[name]
+        return [e for e in entries if t.task_id in e.speaks_of and wrong(e, t, task_of)]
+
+    monkeypatch.setattr(reference_parts, "ending", ending)
+    with pytest.raises(Differs):
+        sum((live(seed, kind=Forgetful) for seed in range(40)), Counter())

@@ -323,7 +323,7 @@ PLANTED = {
     ),
     "attempts do not run out": (retry, "exhausted", lambda _: lambda task: False),
     "no replay": (fold, "replay", lambda _: lambda *given: None),
-    "every result is new": (results, "duplicate_result", lambda _: lambda recorded: None),
+    "every result is new": (results, "duplicate_result", lambda _: lambda *given: None),
 }  # fmt: skip
 
 

@@ -62,8 +62,26 @@ def facts(t: Row | None, c: Row, earlier: Sequence[Any]) -> dict[str, Any]:
     told = {"state": t.state, "fencing_token": t.fence, "revision": t.revision}
     if earlier:
         return {**told, "receipt": earlier[0]["entry"]}
-    own = t.state == "done" and (c.worker_id, c.fencing_token) == (t.worker_id, t.fence)
+    own = t.state == "done" and is_own(c, t)
     return {**told, "receipt": t.entry} if own else told
+
+
+def is_own(c: Row, t: Row) -> bool:
+    """Of the very worker and fence that hold the task, or held it last."""
+    return (c.worker_id, c.fencing_token) == (t.worker_id, t.fence)
+
+
+def ending(entries: list[Row], t: Row, task_of: Callable[[str], Any] | None) -> list[Row]:
+    """The entries whose opening goes with this task. An erased task takes along all that speak of
+    its content. A purged one (`task_of` tells who is left) takes those that are about it, and an
+    enqueue with the last of its tasks: what is kept can be asked for again."""
+    def over(entry: Row) -> bool:
+        if task_of is None:
+            return True
+        left = any(map(task_of, entry.speaks_of))
+        return bool(entry.about == t.task_id if entry.about else not left)
+
+    return [entry for entry in entries if t.task_id in entry.speaks_of and over(entry)]
 
 
 # -- Time, threads and chance

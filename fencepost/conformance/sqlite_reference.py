@@ -293,16 +293,16 @@ class Transaction:
         """The rules; the result, unless this round has it, and what is owed for it; follow-ups;
         the task's new state; and the entry, which is the receipt."""
         q, new = self.queue(t.queue), c.followups or []
-        this = (t.round, self.result_sha)
-        known = [r for r in t.results if (r["round"], r["sha256"]) == this]
+        known = [r for r in t.results if (r["round"], r["sha256"]) == (t.round, self.result_sha)]
+        again = known if c.verb == "submit" and parts.is_own(c, t) else []  # told to no one else
         rules = self.lease_rules(c, t) if c.verb in LEASED else self.outside_rules(c, t)
         rules += [("payload_too_large", len((self.result or "").encode()) > q.max_result_bytes),
-                  ("duplicate_result", known and c.verb == "submit"),
+                  ("duplicate_result", again),
                   ("stale_revision", c.expected_revision not in (None, t.revision)),
                   ("too_many_followups", len(new) > q.max_followups)]
         for queue in {task["queue"] for task in new}:
             rules += self.new_task_rules(queue, [task for task in new if task["queue"] == queue])
-        self.refuse_if(rules, t, known[:1] if c.verb == "submit" else [])
+        self.refuse_if(rules, t, again)
         before = t.state
         owed = self.accept_result(t, q) if self.result is not None and not known else []
         more = [self.add(task, task["queue"], t.queue, "followup", t.task_id) for task in new]
@@ -409,8 +409,8 @@ class Transaction:
             return self.accept(None)
         items = [item(t, t.state, c.queue or "", gone=True) for t in over]
         for t in over:
-            self.forget(t, self.now + KEYS_STAY_REFUSED)
             self.db.execute("delete from kept where kind = 'task' and name = ?", (t.task_id,))
+            self.forget(t, self.now + KEYS_STAY_REFUSED, purged=True)
         return self.accept(self.record(items, c.queue or ""))
 
     def kept_until(self, t: Row) -> int:
@@ -476,7 +476,7 @@ class Transaction:
         self.store["entries"] = number
         return self.put("entry", number, Row(
             number=number, body=body, salt=salt, request=self.request, result=result,
-            scope=self.scope, speaks_of=[] if verb else self.speaks_of))
+            scope=self.scope, about=self.c.task_id, speaks_of=[] if verb else self.speaks_of))
 
     def file(self, entry: int, *names: str, gone: int = 0) -> None:
         """What these names lead to: an entry, or, until `gone`, the word that it was erased. They
@@ -489,10 +489,10 @@ class Transaction:
         found = self.db.execute("select entry, gone from receipt where lookup = ?", (lookup,))
         return found.fetchone()
 
-    def forget(self, t: Row, until: int) -> None:
-        """Close what opens the commitments of all entries that speak of the task; their keys and
-        the task's own stay refused."""
-        for entry in (entry for entry in self.all("entry") if t.task_id in entry.speaks_of):
+    def forget(self, t: Row, until: int, purged: bool = False) -> None:
+        """Close what opens the commitments of the entries whose end this is; their keys and the
+        task's own stay refused."""
+        for entry in parts.ending(self.all("entry"), t, self.task_of if purged else None):
             self.put("entry", entry.number, Row(entry, salt=None, request=None, result=None))
             self.db.execute("update receipt set gone = max(gone, ?) where entry = ?",
                             (until, entry.number))

@@ -3,6 +3,7 @@ few moves that every verb is made of (`Batch`)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from heapq import heappush
 from typing import Any, Protocol
@@ -72,6 +73,13 @@ class Stored:
         return Receipt(
             self.number, self.body, self.salt, self.request_sha256, self.result_sha256
         )
+
+    def tasks(self, *verbs: str) -> list[str]:
+        """The tasks that it names, if it is the entry of one of these verbs."""
+        body = self.body or b""
+        if not any(f'"verb":"{verb}"'.encode() in body for verb in verbs):
+            return []
+        return [item["task_id"] for item in json.loads(body)["tasks"]]
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from fencepost.journal import entry
 from fencepost.machine.batch import Batch, QueueRow, Verdict, accept, refuse
 from fencepost.model import Caller, QueueSettings, TaskRow
 from fencepost.rules import limits, retry
-from fencepost.rules.fence import lapsed, lease_issues
+from fencepost.rules.fence import held_last, lapsed, lease_issues
 from fencepost.rules.lifecycle import state_issue
 
 
@@ -186,6 +186,6 @@ def facts(task: TaskRow) -> dict[str, Any]:
 
 def settled(task: TaskRow, command: LeaseCommand) -> dict[str, Any]:
     """The same, naming the entry that ended the task to the very worker and fence that did."""
-    own = command.worker_id == task.worker_id and command.fence == task.fence
-    named = {"receipt": task.entry} if own and task.state == "done" else {}
+    own = task.state == "done" and held_last(command, task)
+    named = {"receipt": task.entry} if own else {}
     return {**facts(task), **named}

@@ -21,8 +21,8 @@ def submit(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
     assert digest is not None
     recorded = batch.loaded.results.get((task.id, task.round, digest))
     codes = _result_issues(batch, command, task, result)
-    if duplicate_result(recorded):
-        codes.append("duplicate_result")
+    if code := duplicate_result(command, task, recorded):
+        codes.append(code)
     if codes:
         return _refused(batch, command, task, codes, result, digest, recorded)
     batch.touch(task, command.fence, command.expected_revision)
@@ -126,10 +126,10 @@ def _refused(
     recorded: int | None,
 ) -> Verdict:
     told = settled(task, command)
-    if recorded is not None:
+    if "duplicate_result" in codes:
         told["receipt"] = recorded
     verdict = refuse(codes, command, **told)
-    limit = batch.settings(task).keep_refused
+    limit = batch.settings(task).keep_refused if recorded is None else 0
     if limit and result is not None and digest is not None and _late(codes):
         issues = ",".join(in_order(codes))
         batch.changes.kept.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from fencepost.commands import Erase, Purge, Request
 from fencepost.journal import entry
@@ -60,13 +61,17 @@ def _erase(batch: Batch, row: TaskRow, fence: int | None) -> str:
 
 
 def _forget(batch: Batch, row: TaskRow) -> None:
-    """The rest of the batch meets the keys of what is gone as every later batch will."""
+    """The rest of the batch meets the keys of what is erased as every later batch will."""
     gone = batch.loaded.tombstones
-    if row.key is not None:
-        gone.add(task_lookup(row.scope, row.queue, row.key))
+    _forget_key(batch, row)
     for lookup, stored in batch.loaded.receipts.items():
         if row.id == stored.task or _has_brought(stored, row):
             gone.add(lookup)
+
+
+def _forget_key(batch: Batch, row: TaskRow) -> None:
+    if row.key is not None:
+        batch.loaded.tombstones.add(task_lookup(row.scope, row.queue, row.key))
 
 
 def _has_brought(stored: Stored, row: TaskRow) -> bool:
@@ -97,9 +102,27 @@ def purge(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
         batch.changes.purged.append(row)
         batch.changes.updated.pop(row.task_id, None)
         del batch.loaded.tasks[row.task_id]
-        _forget(batch, row)
+    _forget_receipts(batch, rows)
     receipt = batch.record(caller, request, items, queue=command.queue or "")
     return accept(receipt, [row.task_id for row in rows])
+
+
+def _forget_receipts(batch: Batch, rows: Sequence[TaskRow]) -> None:
+    """The same for what is purged. A receipt goes with the task that it is about, that of an
+    enqueue with the last of its tasks: as long as one of them is there, who sends it again gets
+    it."""
+    purged = {row.id for row in rows}
+    for row in rows:
+        _forget_key(batch, row)
+    for lookup, stored in batch.loaded.receipts.items():
+        if stored.task in purged or _is_spent(batch, stored):
+            batch.loaded.tombstones.add(lookup)
+
+
+def _is_spent(batch: Batch, stored: Stored) -> bool:
+    """Whether this is an enqueue of whose tasks none is left; a purge has all of them loaded."""
+    tasks = stored.tasks("enqueue")
+    return bool(tasks) and not any(task_id in batch.loaded.tasks for task_id in tasks)
 
 
 def retention(settings: QueueSettings, scope: Scope) -> int | None:

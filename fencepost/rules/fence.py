@@ -52,6 +52,11 @@ def lease_expired(command: LeaseCommand, task: TaskRow, moment: Moment) -> str |
     return "lease_expired" if ended else None
 
 
+def held_last(command: LeaseCommand, task: TaskRow) -> bool:
+    """Of the very worker and fence that hold the task, or held it last: rules 8 and 9 are met."""
+    return command.worker_id == task.worker_id and command.fence == task.fence
+
+
 LEASE_RULES = (
     stale_epoch,
     stale_policy,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from fencepost.commands import LeaseCommand
 from fencepost.model import TaskRow
+from fencepost.rules.fence import held_last
 
 
-def duplicate_result(recorded_by: int | None) -> str | None:
-    """11, for submit: this result was recorded in this round, by the entry `recorded_by`."""
-    return None if recorded_by is None else "duplicate_result"
+def duplicate_result(
+    command: LeaseCommand, task: TaskRow, recorded_by: int | None
+) -> str | None:
+    """11, for submit: this result was recorded in this round, by the entry `recorded_by`. Told to
+    the last worker and fence alone: to others it would say whether what they guess is a result."""
+    told = recorded_by is not None and held_last(command, task)
+    return "duplicate_result" if told else None
 
 
 def stale_revision(expected: int | None, task: TaskRow) -> str | None:

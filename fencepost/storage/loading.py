@@ -95,9 +95,12 @@ def _receipts(loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes]) -> St
 
 
 def _tasks(loaded: Loaded, wanted: Needs) -> Steps[None]:
+    """Beside those that the commands name: those of stored claims, whose leases a replay shows if
+    they still live, and, where a purge may take the last of them, those of stored enqueues."""
     ids = {task_id for _, task_id in wanted.tasks}
+    shown = ("claim", "enqueue") if wanted.purges else ("claim",)
     for stored in loaded.receipts.values():
-        ids.update(_claimed(stored))
+        ids.update(stored.tasks(*shown))
     if ids:
         rows = yield one("tasks_by_id", ids=sorted(ids))
         yield from _add_tasks(loaded, rows)
@@ -113,13 +116,6 @@ def _tasks(loaded: Loaded, wanted: Needs) -> Steps[None]:
             loaded.keyed[task.scope, task.queue, task.key or ""] = task.task_id
         salts = yield one("salts", ids=[task.id for task in found])
         loaded.salts.update(salts)
-
-
-def _claimed(stored: Stored) -> list[str]:
-    """The tasks of a stored claim, whose leases its replay shows if they still live."""
-    if stored.body is None or b'"verb":"claim"' not in stored.body:
-        return []
-    return [item["task_id"] for item in json.loads(stored.body)["tasks"]]
 
 
 def _add_tasks(loaded: Loaded, rows: Sequence[tuple[Any, ...]]) -> Steps[list[TaskRow]]:

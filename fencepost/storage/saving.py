@@ -156,33 +156,49 @@ def _kept(changes: Changes, loaded: Loaded) -> Steps[None]:
     yield many("bound_refused", [(queue, queue, limit) for queue, limit in limits.items()])
 
 
-def _bury_keys(task: TaskRow, bury: Bury, expires_at: int | None) -> Steps[None]:
-    """The keys of a task and of its commands are never given to anything new."""
-    found = yield one("keys_of_task", task=task.id, created_entry=task.created_entry)
-    lookups = [key for _, key in found]
-    if task.key is not None:
-        lookups.append(task_lookup(task.scope, task.queue, task.key))
-    yield many("bury", [(bury(lookup), expires_at) for lookup in lookups])
-    yield many("close_openings", [(task.id, task.created_entry, task.id)])
-    yield many("delete_naming", [(task.id,)])
-    yield many("delete_payload", [(task.id,)])
-    yield many("delete_refused", [(task.id,)])
-
-
 def _erase(task: TaskRow, bury: Bury) -> Steps[None]:
-    yield from _bury_keys(task, bury, None)
+    """Whatever holds the content goes: all that is about the task, has brought it about or has
+    named it is closed, and its keys are never given to anything new."""
+    found = yield one("keys_of_task", task=task.id, created_entry=task.created_entry)
+    yield from _bury([task], found, bury, None)
+    yield many("close_openings", [(task.id, task.created_entry, task.id)])
+    yield from _drop_content([task])
     yield many("forget_results", [(task.id,)])
     yield many("forget_key", [(task.id,)])
 
 
 def _purge(tasks: list[TaskRow], loaded: Loaded, bury: Bury) -> Steps[None]:
+    """The tasks go, and with them the openings of what is about them. One that an entry is not
+    about, but has brought about or named, takes it along only as the last one of an enqueue: who
+    asks again for what is kept gets its receipt (machine/retention.py, `_forget_receipts`)."""
     yield one("unbury", now=loaded.now)
-    for task in tasks:
-        yield from _bury_keys(task, bury, loaded.now + KEY_HORIZON)
-        yield many("delete_results", [(task.id,)])
+    ids = [task.id for task in tasks]
+    over = yield one("entries_of_tasks", ids=ids)
+    naming = yield one("entries_naming", ids=ids)
+    yield from _drop_content(tasks)
+    yield many("delete_results", [(task.id,) for task in tasks])
     rows = [(task.id, task.guard[0] if task.guard else task.fence) for task in tasks]
     yield from _guarded("delete_task", rows)
+    brought = {task.created_entry for task in tasks} | {number for (number,) in naming}
+    over += yield one("spent_entries", numbers=sorted(brought))
+    yield from _bury(tasks, over, bury, loaded.now + KEY_HORIZON)
+    yield many("close_entry", [(number,) for number, _ in over])
     yield many("drop_bodies", [(task.id, task.created_entry, task.entry) for task in tasks])
+
+
+def _bury(
+    tasks: list[TaskRow], entries: list[tuple[int, str | None]], bury: Bury, expires_at: int | None
+) -> Steps[None]:
+    """The keys of these tasks and of these entries are never given to anything new."""
+    lookups = [key for _, key in entries if key is not None]
+    lookups += [task_lookup(t.scope, t.queue, t.key) for t in tasks if t.key is not None]
+    yield many("bury", [(bury(lookup), expires_at) for lookup in lookups])
+
+
+def _drop_content(tasks: list[TaskRow]) -> Steps[None]:
+    rows = [(task.id,) for task in tasks]
+    for name in ("delete_naming", "delete_payload", "delete_refused"):
+        yield many(name, rows)
 
 
 def _store(changes: Changes, loaded: Loaded) -> Steps[None]:

@@ -262,3 +262,38 @@ class Chronicle:
 
     def nonsense(self) -> None:
         self.say(caller(), self.rng.choice(NONSENSE), self.key())
+
+
+class Forgetful(Chronicle):
+    """The same where little is kept for long: tasks are ended and purged a part at a time, and
+    commands are sent again whose tasks are gone, all or some of them."""
+
+    def begin(self) -> None:
+        super().begin()
+        for queue in QUEUES:
+            kept = None if queue == "a" else self.rng.choice((0, 0, 30))  # whose results owe most
+            settings = {"retain_seconds": kept, "max_followups": 5, "max_attempts": 9}
+            self.tell({"verb": "queue.set", "queue": queue, "settings": settings})
+
+    def step(self) -> None:
+        happens = (self.finish, self.end, self.purge, self.again, super().step)
+        self.rng.choices(happens, (2, 6, 5, 6, 20))[0]()
+
+    def finish(self) -> None:
+        """A task from its beginning to its end, which brings others about."""
+        self.tell({"verb": "enqueue", "queue": "a", "tasks": [self.new_task()]}, key=self.key())
+        told = self.tell({"verb": "claim", "worker_id": "w1", "queues": ["a"]}, caller(actor="w1"))
+        for lease in told["leases"]:
+            bound = {name: lease[name] for name in ("task_id", "worker_id", "fencing_token")}
+            done = {"verb": "complete", **bound, "result": self.rng.choice(VALUES)}
+            follow = [{**self.new_task(), "queue": queue} for queue in self.rng.sample(QUEUES, 2)]
+            self.tell({**done, "followups": follow}, caller(actor="w1"), self.key())
+
+    def end(self) -> None:
+        if self.tasks:
+            self.tell({"verb": "cancel", "task_id": self.rng.choice(self.tasks[-6:])})
+
+    def purge(self) -> None:
+        part = {"queue": self.rng.choice(QUEUES)} if self.rng.random() < 0.5 else {}
+        limit = self.rng.choice((1, 1, 2, 100))
+        self.tell({"verb": "purge", "limit": limit, **part}, key=self.key())

@@ -99,6 +99,9 @@ class Pair:
         counts = READS["counts"](handle), self.reference.read(OWNER, caller, "counts")
         if not self.purged:  # which drops the entries' bodies, as far as they are sealed
             self.same("counts", counts[1], counts[0])
+        ours, theirs = READS["entries"](handle), self.reference.read(OWNER, caller, "entries")
+        scope = caller["scope"]
+        self.same("openings", openings(theirs, scope), openings(ours, scope))
         for task in tasks:
             self._read(handle, caller, "task", task_id=task["task_id"])
             self._read(handle, caller, "results", task_id=task["task_id"])
@@ -115,6 +118,12 @@ class Pair:
         steps = "\n".join(json.dumps(step) for step in self.steps)
         found = f"reference {json.dumps(theirs)}\nproduct   {json.dumps(ours)}"
         raise Differs(f"{steps}\n{what}\n{found}")
+
+
+def openings(entries: list[Json], scope: str) -> Json:
+    """What can still be opened, and so be answered again: what erasing and purging have left."""
+    opened = (entry for entry in entries if "opening" in entry)
+    return {e["number"]: e["opening"] for e in opened if json.loads(e["entry"])["scope"] == scope}
 
 
 def told(outcome: Json) -> Json:

@@ -169,6 +169,27 @@ def a_result_counts_once_in_a_round_and_afresh_in_the_next(make: Make) -> None:
 
 
 @law
+def a_result_is_told_to_be_recorded_to_its_worker_and_fence_alone(make: Make) -> None:
+    """Who does not hold the lease cannot learn whether what he guesses has been handed in."""
+    with make() as stand:
+        stand.task()
+        stand.claim().release()  # so that there is a fence below
+        lease = stand.claim()
+        first = lease.submit(ONE)
+        for right, code in (
+            ({"worker_id": "v"}, "wrong_worker"), ({"fence": lease.fence + 1}, "unknown_fence"),
+            ({"fence": lease.fence - 1}, "stale_fence"),
+        ):  # fmt: skip
+            for result in (ONE, TWO):
+                told = stand.ask(c.Submit(**binding(lease, **right), result=result, epoch=0))
+                assert (told.issues, "receipt" in told.facts) == ((code,), False)
+        stand.clock.advance(60)
+        late = stand.ask(c.Submit(**binding(lease), result=ONE, epoch=0))
+        assert late.issues == ("lease_expired", "duplicate_result")
+        assert late.facts["receipt"] == first.number
+
+
+@law
 def the_same_result_of_two_tasks_is_two_results(make: Make) -> None:
     with make() as stand:
         for worker in ("w", "v"):

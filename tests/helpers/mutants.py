@@ -24,6 +24,7 @@ from fencepost.machine import (
 )
 from fencepost.rules import authority, fence, lifecycle, limits, retry
 from fencepost.rules import results as result_rules
+from fencepost.storage import loading
 from helpers.faults import Patch, edit, replace_function
 
 
@@ -69,6 +70,7 @@ WAITS = "a_failed_task_waits_at_least_half_and_at_most_all_of_its_back_off"
 FAILED = "a_failure_leads_to_ready_dead_or_blocked_as_it_says"
 ERASED = "an_erase_leaves_no_content_of_the_task_or_of_what_it_owes"
 PURGED = "a_purge_takes_what_is_over_and_ended_and_nothing_else"
+BATCHED = "a_batch_that_purges_answers_the_rest_of_it_as_every_later_one"
 RELEASED = "a_release_gives_back_the_attempt_and_not_the_fence"
 ORDER = "several_issues_are_told_in_the_order_of_the_rules"
 LIVE = "a_replayed_claim_shows_the_leases_that_still_live"
@@ -213,7 +215,8 @@ MACHINE = [
          "(lambda _: None)(", REVISION),
     bent("a commitment is born closed", results.accept_result, '= "open"', '= "accepted"',
          "a_review_may_follow_in_the_batch_of_its_result"),
-    bent("a duplicate is not seen", results.submit, "if duplicate_result(recorded):", "if False:",
+    bent("a duplicate is not seen", results.submit,
+         "if code := duplicate_result(command, task, recorded):", "if code := None:",
          ROUND),
     bent("a completion adds what it has", results.accept_once,
          "or (task.id, task.round, digest) in batch.loaded.results", "", ROUND),
@@ -248,6 +251,20 @@ MACHINE = [
          "settings.retain_seconds", "None", PURGED),
     bent("a purge takes living tasks", retention._due, "row.state not in ENDED", "False",
          "a_purge_spares_what_its_batch_has_requeued"),
+    bent("a purge closes what has brought its task about", retention._forget_receipts,
+         "stored.task in purged or _is_spent(batch, stored)",
+         "stored.number in {row.created_entry for row in rows}", BATCHED),
+    bent("a purge forgets enqueues in its batch", retention._forget_receipts,
+         "or _is_spent(batch, stored)", "", BATCHED),
+    bent("a purge forgets the receipts of its tasks in its batch", retention._forget_receipts,
+         "stored.task in purged or", "", BATCHED),
+    bent("a purge does not look at what is left of an enqueue", loading._tasks,
+         '("claim", "enqueue") if wanted.purges else ("claim",)', '("claim",)', BATCHED),
+    bent("a purge forgets no task key", retention._forget_key, "if row.key is not None:",
+         "if False:", BATCHED),
+    bent("a duplicate is told to whoever guesses", result_rules.duplicate_result,
+         "recorded_by is not None and held_last(command, task)", "recorded_by is not None",
+         "a_result_is_told_to_be_recorded_to_its_worker_and_fence_alone"),
     bent("a reset begins no epoch", settings.clock_reset, "batch.epoch += 1", "pass", FENCES),
     bent("a reset raises no floor", settings.clock_reset, "batch.floor = batch.epoch", "pass",
          FLOOR),

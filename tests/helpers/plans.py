@@ -13,7 +13,7 @@ from fencepost.storage.sqlite.driver import STATEMENTS
 from helpers.stand import Stand
 
 LISTS = {
-    "names": ["s"], "keys": ["s local k"], "ids": [1, 2], "requests": [[1, 2]],
+    "names": ["s"], "keys": ["s local k"], "ids": [1, 2], "requests": [[1, 2]], "numbers": [1, 2],
 }  # fmt: skip
 PAIRS = {("queues_by_name", "names"): [["s", "q"]], ("tasks_by_key", "keys"): [[1, "k"]]}
 

@@ -327,12 +327,15 @@ def told(codes: Iterable[str]) -> tuple[str, ...]:
 
     A revoked scope does not even tell whether a task exists, so it goes before `not_found`. The
     only `invalid_request` here contradicts settings of the store, which a replay does not meet.
+    That a result is recorded is told to its own worker and fence alone.
     """
     chosen = set(codes)
     if {"scope_revoked", "not_found"} <= chosen:
         chosen.discard("not_found")
     if chosen & {"idempotency_key_reused", "receipt_erased"}:
         chosen.discard("invalid_request")
+    if chosen & {"wrong_worker", "unknown_fence", "stale_fence"}:
+        chosen.discard("duplicate_result")
     ordered = in_order(chosen)
     return ordered[:1] if ordered[0] in ENDING else ordered
 

@@ -17,7 +17,7 @@ SAME: dict[str, str] = {
              "return 'too_many_followups' if number > settings.max_followups else None",
              ("XXtoo_many_followupsXX", "TOO_MANY_FOLLOWUPS")),
             ("results.duplicate_result",
-             "return None if recorded_by is None else 'duplicate_result'",
+             "return 'duplicate_result' if told else None",
              ("XXduplicate_resultXX", "DUPLICATE_RESULT")),
         )
         for word in words

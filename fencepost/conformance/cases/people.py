@@ -102,3 +102,28 @@ def a_purge_takes_only_what_has_been_kept_long_enough(store: Store) -> None:
     with store.unchanged("receipt_erased"):
         store.refuse(first, "receipt_erased")
         store.refuse(first._replace(key="in-2"), "receipt_erased")
+
+
+@law(controls="clock", verbs="complete cancel purge queue.set", code="receipt_erased")
+def a_receipt_stays_as_long_as_what_it_is_about(store: Store) -> None:
+    """A completion is answered again though its follow-up and its message have been purged, and an
+    enqueue as long as one of its tasks is kept; when the last is gone, its key stays refused."""
+    for queue in ("next", OUTBOX):
+        store.settings(queue, retain_seconds=0)
+    store.settings(destinations=[OUTBOX])
+    two = command("enqueue", key="in-1", queue="next", tasks=[{"payload": 1}, {"payload": 2}])
+    enqueued = store.accept(two)
+    lease = store.lease("w1")
+    follow = [{"queue": "next", "payload": 3}]
+    done = on_lease("complete", lease, "op-1", result="answer", followups=follow)
+    completed = store.accept(done)
+    brought = [task["task_id"] for task in store.tasks() if task["task_id"] != lease.task_id]
+    last = enqueued["task_ids"][1]
+    for task_id in [*(other for other in brought if other != last), last]:
+        equal("what opens the enqueue", enqueued["receipt"], store.accept(two)["receipt"])
+        store.accept(command("cancel", task_id=task_id))
+        store.wait(1)
+        equal("purged", [task_id], store.accept(command("purge"))["task_ids"])
+        equal("the completion's", completed["receipt"], store.accept(done)["receipt"])
+    with store.unchanged("receipt_erased"):
+        store.refuse(two, "receipt_erased")

@@ -119,12 +119,17 @@ def every_accepted_command_leaves_one_entry_and_a_refusal_none(store: Store) -> 
 @law(verbs="submit complete requeue", code="duplicate_result")
 def a_result_is_recorded_once_a_round(store: Store) -> None:
     """The same result under another key is refused and names the earlier receipt; a completion
-    with it ends the task and adds none; a new round may bring it again."""
+    with it ends the task and adds none; a new round may bring it again. Nobody else learns whether
+    what he guesses is recorded."""
     lease = store.lease("w1")
     first = store.accept(on_lease("submit", lease, "k1", result="42"))["receipt"]
     with store.unchanged("duplicate_result"):
         told = store.refuse(on_lease("submit", lease, "k2", result="42"), "duplicate_result")
-    equal("the earlier receipt", first["number"], told["facts"].get("receipt"), "duplicate_result")
+        equal("the earlier receipt", first["number"], told["facts"].get("receipt"),
+              "duplicate_result")  # fmt: skip
+        guess = on_lease("submit", lease, "k2", worker_id="w2", result="42")
+        told = store.refuse(guess, "wrong_worker")
+    equal("the same, told to another", None, told["facts"].get("receipt"), "wrong_worker")
     store.accept(on_lease("complete", lease, "k3", result="42"))
     task = store.task(lease.task_id)
     equal("state and revision", ("done", 1), (task["state"], task["revision"]))

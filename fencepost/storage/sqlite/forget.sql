@@ -19,6 +19,28 @@ update fencepost_entry
 set key = null, request_id = null, salt = null, request_sha256 = null, result_sha256 = null
 where task = ? or number = ? or number in (select entry from fencepost_naming where task = ?);
 
+-- name: entries_of_tasks
+-- those whose target is one of these tasks
+select e.number, e.key
+from json_each(:ids) j cross join fencepost_entry e indexed by fencepost_entry_task
+    on e.task = j.value and e.task is not null;
+
+-- name: entries_naming
+select n.entry from json_each(:ids) j cross join fencepost_naming n on n.task = j.value;
+
+-- name: spent_entries
+-- Of these entries those of whose tasks none is left.
+select e.number, e.key
+from json_each(:numbers) j cross join fencepost_entry e on e.number = j.value
+where not exists (
+    select 1 from json_each(cast(e.body as text), '$.tasks') n cross join fencepost_task t
+        indexed by fencepost_task_id on t.task_id = json_extract(n.value, '$.task_id'));
+
+-- name: close_entry
+update fencepost_entry
+set key = null, request_id = null, salt = null, request_sha256 = null, result_sha256 = null
+where number = ?;
+
 -- name: delete_naming
 delete from fencepost_naming where task = ?;
 

@@ -47,11 +47,16 @@ class Application:
         ]
         self._router = Router(paths, redirect_slashes=False, default=_nowhere)
 
+    def begin(self) -> None:
+        """Called in the loop that serves, before the first request."""
+        self._service = Service(self._fp, self._settings, self._clock)
+
     @property
     def service(self) -> Service:
-        """What the endpoints share; made in the loop that serves."""
+        """What the endpoints share."""
         if self._service is None:
-            self._service = Service(self._fp, self._settings, self._clock)
+            self.begin()
+            assert self._service is not None
         return self._service
 
     def stop(self) -> None:

@@ -26,7 +26,7 @@ class Lines:
 
     def __init__(self, clock: Clock, sink: TextIO | None = None) -> None:
         self._clock = clock
-        self._sink = sink or sys.stderr
+        self._sink = sys.stderr if sink is None else sink
 
     def line(self, level: str, event: str, **values: object) -> None:
         """One line. Values that are None or empty are left out."""

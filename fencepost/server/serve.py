@@ -85,6 +85,11 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._app = app
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Everything that belongs to the loop is made before the first request."""
+        self._app.begin()
+        await super().startup(sockets)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A first signal ends claims and streams and lets commits finish; a second ends all."""
         super().handle_exit(sig, frame)

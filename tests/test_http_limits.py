@@ -146,8 +146,8 @@ def test_one_tokens_rate_is_none_of_anothers() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"host": "0.0.0.0"}, "in the clear"),
-        ({"host": "0.0.0.0", "dev": True}, "loopback only"),
+        ({"host": "192.0.2.1"}, "in the clear"),
+        ({"host": "192.0.2.1", "dev": True}, "loopback only"),
         ({"host": "example.org", "dev": True, "behind_proxy": True}, "loopback only"),
         ({"host": "::", "dev": True}, "loopback only"),
         ({"certfile": "c.pem"}, "belong together"),

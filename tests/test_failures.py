@@ -202,3 +202,35 @@ def test_a_file_that_others_hold_locked_is_told_within_the_busy_time(lab):
             handle.enqueue(QUEUE, "x")
         other.execute("rollback")
     assert handle.enqueue(QUEUE, "x").task_id
+
+
+SPOILT = {
+    "the connection is closed": lambda connection: connection.close(),
+    "SQLite has ended the snapshot": lambda connection: connection.execute("rollback"),
+}
+
+
+def spoil(store, what, told=None):
+    """A snapshot inside which this happens, and then what is told is raised."""
+    with store.reading():
+        SPOILT[what](store._read)
+        if told is not None:
+            raise told
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_what_breaks_a_snapshot_is_told_and_not_that_it_could_not_be_ended(lab, what):
+    store = lab.fp._store
+    for told in (OSError("first"), KeyboardInterrupt("first")):
+        with pytest.raises(type(told), match="first"):
+            spoil(store, what, told)
+        store.reopen()
+    with pytest.raises(Unavailable):
+        spoil(store, what)
+    store.reopen()
+    with store.reading():
+        assert lab.fp.task(lab.offer()).state == "ready"
+    assert not store._read.in_transaction
+    store._read.close()
+    with pytest.raises(Unavailable), store.reading():
+        pass

@@ -118,14 +118,20 @@ class SqliteStore:
         """One snapshot for all reads inside. Not inside a transaction of the same thread."""
         self._check_process()
         with self._mutex:
-            if self._read.in_transaction:
-                yield
-                return
-            self._read.execute(STATEMENTS["begin_read"])
             try:
-                yield
-            finally:
+                if self._read.in_transaction:
+                    yield
+                    return
+                self._read.execute(STATEMENTS["begin_read"])
+                try:
+                    yield
+                except BaseException:
+                    with suppress(sqlite3.Error):  # SQLite may have ended it; the cause is told
+                        self._read.execute(STATEMENTS["rollback"])
+                    raise
                 self._read.execute(STATEMENTS["rollback"])
+            except sqlite3.Error as error:
+                raise explained(error, str(self.path)) from error
 
     def read(self, steps: Steps[T]) -> T:
         self._check_process()

@@ -121,6 +121,24 @@ def test_two_sweeps_or_purges_of_a_batch_settle_twice_as_much_as_one():
         assert [len(o.task_ids) for o in told] == [1, 1, 2]
 
 
+def test_a_sweep_or_purge_finds_what_the_others_of_its_batch_have_left():
+    """One of the whole scope may come after one of the queue, a claim, a command on a task."""
+    with Stand() as stand:
+        stand.fp.set_policy(retain_seconds=0)
+        leases = [stand.leased() for _ in range(6)]
+        stand.clock.advance(60)
+        told = stand.fp.execute([
+            c.Cancel(leases[0].task_id), c.Claim("w2", (QUEUE,)), c.Sweep(QUEUE, 1),
+            c.Sweep(limit=1), c.Sweep(QUEUE, 1), c.Sweep(limit=1),
+        ])  # fmt: skip
+        assert [len(o.task_ids) for o in told] == [1] * 6
+        ids = [task.task_id for task in stand.fp.tasks()]
+        for task_id in ids[1:]:
+            stand.fp.cancel(task_id)
+        told = stand.fp.execute([c.Requeue(ids[0]), c.Purge(QUEUE, 1), c.Purge(limit=1)])
+        assert [len(o.task_ids) for o in told] == [1, 1, 1]
+
+
 def test_a_late_result_may_be_set_aside_in_the_batch_that_purges_its_task(caplog):
     with Stand() as stand:
         stand.fp.queue_set(QUEUE, keep_refused=2)

@@ -39,12 +39,16 @@ def load(
     yield from _tasks(loaded, wanted)
     yield from _destinations(loaded)
     yield from _of_tasks(loaded, wanted)
+    named = len(wanted.tasks)
     for (scope, queue), limit in wanted.claims.items():
-        yield from _pool(loaded, scope, queue, limit + len(wanted.tasks))
-    for (scope, queue), limit in wanted.sweeps.items():
-        yield from _lapsed(loaded, scope, queue, limit + len(wanted.tasks))
-    for (scope, queue), limit in wanted.purges.items():
-        yield from _purgeable(loaded, scope, queue, limit)
+        yield from _pool(loaded, scope, queue, limit + named)
+    # what others of the batch may have settled or taken before it is a sweep's turn
+    swept = sum(wanted.sweeps.values()) + sum(map(len, loaded.lapsed.values()))
+    for scope, queue in wanted.sweeps:
+        yield from _lapsed(loaded, scope, queue, swept + named)
+    purged = sum(wanted.purges.values())
+    for scope, queue in wanted.purges:
+        yield from _purgeable(loaded, scope, queue, purged + named)
     return loaded
 
 

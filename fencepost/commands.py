@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from fencepost import canonical, fields
 from fencepost.canonical import Json
 from fencepost.issues import InvalidRequest
+from fencepost.model import KINDS, Kind
 from fencepost.parts import NOTHING, Part, any_json, build, content, parts, wire
 
 
@@ -237,11 +238,41 @@ class ClockReset(Command):
     verb: ClassVar[str] = "clock.reset"
 
 
+class TokenCreate(Command):
+    """Let in whoever shows the token of this digest: as `actor` of `kind`, in this scope (or with
+    `every_scope` in each), on `queues` alone if they are given, until `expires_at` if there is
+    one. Whoever made the token keeps its text."""
+
+    verb: ClassVar[str] = "token.create"
+    token_sha256: str = wire(fields.sha256, fields.plain)
+    kind: Kind = wire(fields.one_of(*KINDS), fields.plain)
+    actor: str = wire(fields.name, fields.plain)
+    queues: tuple[str, ...] | None = wire(
+        fields.distinct(fields.some(fields.name, 1, fields.MAX_QUEUES_PER_CLAIM)),
+        fields.listed(fields.plain),
+        default=None,
+    )
+    expires_at: str | datetime | None = wire(fields.instant, fields.plain, default=None)
+    every_scope: bool = wire(fields.flag, fields.boolean, default=False)
+
+    def agree(self) -> None:
+        if self.every_scope and self.queues is not None:
+            raise InvalidRequest("token.create: queues belong to one scope, not to every_scope")
+
+
+class TokenRevoke(Command):
+    """End a token. It counts from this very commit, for commands that are on their way too."""
+
+    verb: ClassVar[str] = "token.revoke"
+    token_id: str = wire(fields.token_id, fields.plain)
+
+
 COMMANDS: dict[str, type[Command]] = {
     kind.verb: kind
     for kind in (
         Enqueue, Claim, Renew, Submit, Complete, Fail, Release, Cancel, Requeue, Resolve, Review,
         Sweep, Erase, Purge, QueueSet, SetPolicy, Revoke, ClockReset,
+        TokenCreate, TokenRevoke,
     )
 }  # fmt: skip
 

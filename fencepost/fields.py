@@ -32,6 +32,8 @@ MAX_EPOCH = (MAX_INTEGER >> 32) - 1
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@-]{0,63}")
 KEY = re.compile(r"[!#-\[\]-~]{1,255}")
+TOKEN_ID = re.compile(r"tok_[0-9a-f]{32}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 TASK_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 Check = Callable[[Any, str], Any]
@@ -67,6 +69,20 @@ def task_id(value: Any, what: str) -> str:
     """A UUID in lowercase hex with hyphens (RFC 9562 §4)."""
     if type(value) is not str or TASK_ID.fullmatch(value) is None:
         raise InvalidRequest(f"{what}: {_shown(value)} is not a task id (a UUID in lowercase)")
+    return value
+
+
+def token_id(value: Any, what: str) -> str:
+    """`tok_` and a UUID in lowercase hex without hyphens."""
+    if type(value) is not str or TOKEN_ID.fullmatch(value) is None:
+        raise InvalidRequest(f"{what}: this is not the id of a token (tok_ and 32 hex digits)")
+    return value
+
+
+def sha256(value: Any, what: str) -> str:
+    """A SHA-256 digest in lowercase hex."""
+    if type(value) is not str or SHA256.fullmatch(value) is None:
+        raise InvalidRequest(f"{what}: this is not a SHA-256 digest (64 lowercase hex digits)")
     return value
 
 

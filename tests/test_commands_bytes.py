@@ -136,7 +136,9 @@ def test_the_bytes_of_any_command_are_canonical_and_read_back_as_the_same_comman
     assert Request.read(request.body).command == command
     left_out = {spec.wire for spec in command.SPECS} - set(given_object)
     added = {name for name in left_out if name in parsed}
-    assert added <= {"limit", "then", "to", "requeue", "revoked"}  # words with a default
+    assert added <= {  # words with a default
+        "limit", "then", "to", "requeue", "revoked", "every_scope",
+    }
 
 
 @given(objects(), st.data())

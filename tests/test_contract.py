@@ -29,7 +29,7 @@ from fencepost import canonical, fields
 from fencepost.commands import COMMANDS, Request
 from fencepost.issues import ISSUES, InvalidRequest
 from fencepost.journal import checkpoint, entry, proof, reading
-from fencepost.model import KINDS, STATES, QueueSettings, RefusedResult, Result, Scope, Task
+from fencepost.model import KINDS, STATES, QueueSettings, RefusedResult, Result, Scope, Task, Token
 
 SEED = Path(__file__).parent / "seeds" / "000_a4b31613bb6b2d2e.txt"
 GIVEN = json.loads(SEED.read_text(encoding="utf-8"))
@@ -169,6 +169,7 @@ def test_the_limits_are_the_codes():
     ("fence", fields.fence), ("count", fields.count), ("epoch", fields.epoch),
     ("seconds", fields.seconds), ("delay", fields.delay), ("attempts", fields.attempts),
     ("priority", fields.priority), ("reason", fields.reason),
+    ("token_id", fields.token_id), ("sha256", fields.sha256),
 ])  # fmt: skip
 def test_a_word_of_the_contract_is_the_check_of_the_code(name, check):
     assert bare(DEFS[name]) == rule_of(check)
@@ -224,7 +225,7 @@ def test_the_settings_are_the_codes_with_bounds_and_defaults():
 def test_what_is_read_has_the_members_of_the_nouns():
     wire = {"fence": "fencing_token"}
     for name, noun in (("task", Task), ("result", Result), ("scope", Scope),
-                       ("refused_result", RefusedResult)):  # fmt: skip
+                       ("refused_result", RefusedResult), ("token", Token)):  # fmt: skip
         expected = [wire.get(field.name, field.name) for field in fields_of(noun)]
         assert sorted(DEFS[name]["properties"]) == sorted(DEFS[name]["required"]) == sorted(
             expected

@@ -113,7 +113,10 @@ def test_a_copy_differs_in_what_is_given_only():
 
 def test_the_standard_module_takes_it_for_one_of_its_own():
     assert dataclasses.is_dataclass(Caller) and dataclasses.is_dataclass(Caller("s"))
-    assert dataclasses.asdict(Caller("s")) == {"scope": "s", "kind": "operator", "actor": "local"}
+    assert dataclasses.asdict(Caller("s")) == {
+        "scope": "s", "kind": "operator", "actor": "local", "token": None, "queues": None,
+        "every_scope": True,
+    }
     assert dataclasses.replace(Scope("s"), revoked=True) == Scope("s", revoked=True)
     assert [f.name for f in dataclasses.fields(Named(1))] == ["x", "y", "name", "seen"]
     assert dataclasses.astuple(Point(1)) == (1, 2)

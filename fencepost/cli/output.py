@@ -115,6 +115,8 @@ def asking(sent: Request | None) -> str:
     """How to learn what became of a command whose answer was not heard."""
     if sent is None:
         return "nothing was sent"
+    if sent.command.verb == "token.create":
+        return "to learn whether it was carried out, look at: fencepost token list"
     if sent.key is not None:
         return (
             "to learn whether it was carried out, send the same command again with "

@@ -165,6 +165,8 @@ def parse(
     top = top_parser(version, verbs)
     args = top.parse_args(argv)
     args.verb = normal(args.verb)
+    if args.rest and (both := f"{args.verb}-{args.rest[0]}") in verbs:  # `token create`
+        args.verb, args.rest = both, args.rest[1:]
     verb = verbs.get(args.verb)
     if verb is None:
         top.error(f"there is no verb {args.verb!r}{_meant(args.verb, verbs)}")
@@ -214,12 +216,15 @@ def _unshield(args: argparse.Namespace) -> None:
 
 
 def normal(verb: str) -> str:
-    """How a command's verb is spelled here: `queue.set` is also `queue-set`."""
+    """How a command's verb is spelled here: `queue.set` is also `queue-set` (and `queue set`)."""
     return verb.replace(".", "-").replace("_", "-")
 
 
 def _meant(verb: str, verbs: Mapping[str, Subcommand]) -> str:
     from difflib import get_close_matches
 
+    more = [name.removeprefix(f"{verb}-") for name in verbs if name.startswith(f"{verb}-")]
+    if more:
+        return f"; it goes on with one of: {', '.join(more)}"
     close = get_close_matches(verb, verbs, n=1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -31,7 +31,7 @@ def serve(args: Namespace, out: Out) -> int:
             certfile=args.certfile,
             keyfile=args.keyfile,
             behind_proxy=args.behind_proxy,
-        )  # fmt: skip
+        )
     )
     clock = SystemClock()
     with running.listen(settings) as listener, open_here(args) as fp:

@@ -22,6 +22,8 @@ from fencepost.commands import (
     SetPolicy,
     Submit,
     Sweep,
+    TokenCreate,
+    TokenRevoke,
 )
 from fencepost.model import Grant, Outcome
 
@@ -80,6 +82,10 @@ def _ended(command: Command, outcome: Outcome) -> str:
             return "the scope's policy is set"
         case Revoke():
             return "the scope is revoked" if command.revoked else "the revocation is lifted"
+        case TokenCreate():
+            return f"{outcome.facts['token_id']} lets in {command.kind} {command.actor}"
+        case TokenRevoke():
+            return f"{command.token_id} does not count any more"
         case _:
             return DONE.get(command.verb, "done")
 

@@ -14,12 +14,13 @@ from fencepost.clock import Clock, SystemClock
 from fencepost.commands import Claim, Command, Enqueue, NewTask, Request
 from fencepost.engine import Call, SystemDraw, Within, Writer
 from fencepost.handle import waiting
+from fencepost.handle.journal import turned_away
 from fencepost.handle.lease import Moment
-from fencepost.handle.pages import Pages
+from fencepost.handle.places import Places, not_found
 from fencepost.handle.verbs import request_of
 from fencepost.handle.within import Transaction
 from fencepost.issues import InvalidRequest, Unavailable, error_for
-from fencepost.machine.batch import Draw, QueueRow, Stored, lookup_of, refuse
+from fencepost.machine.batch import Draw, Stored, lookup_of
 from fencepost.machine.needs import Sent
 from fencepost.model import (
     KINDS,
@@ -27,15 +28,13 @@ from fencepost.model import (
     Caller,
     Kind,
     Outcome,
-    QueueSettings,
     Receipt,
     RefusedResult,
     Result,
-    Scope,
     Task,
 )
+from fencepost.rules import authority
 from fencepost.storage import reading
-from fencepost.storage.loading import queue_row
 from fencepost.storage.port import Store
 from fencepost.storage.sqlite import open_store
 from fencepost.storage.steps import Steps, rows_of
@@ -48,7 +47,7 @@ WAIT_SECONDS = 30.0
 COMMANDS_AT_ONCE = 4
 
 
-class Handle(Pages):
+class Handle(Places):
     """One store, one scope, one caller. May be shared by threads; not by processes after a fork.
 
     Close it when done, or use it in a `with` block.
@@ -208,8 +207,8 @@ class Handle(Pages):
         self._may_read()
         steps = reading.task(self.caller.scope, task_id, with_payload=with_payload)
         found = self._store.read(steps)
-        if found is None:
-            raise error_for(_not_found(f"there is no task {task_id} in scope {self.caller.scope}"))
+        if found is None or authority.hidden_queue(self.caller, found[1].queue):
+            raise error_for(not_found(f"there is no task {task_id} in scope {self.caller.scope}"))
         return found
 
     def task_by_key(self, queue: str, key: str) -> Task:
@@ -218,8 +217,8 @@ class Handle(Pages):
         fields.key(key, "key")
         self._may_read()
         task_id = self._store.read(reading.task_id_of_key(self.caller.scope, queue, key))
-        if task_id is None:
-            raise error_for(_not_found(f"queue {queue} has no task of the key {key}"))
+        if task_id is None or authority.hidden_queue(self.caller, queue):
+            raise error_for(not_found(f"queue {queue} has no task of the key {key}"))
         return self.task(task_id)
 
     def tasks(self, queue: str | None = None, *, state: str | None = None) -> Iterator[Task]:
@@ -227,12 +226,12 @@ class Handle(Pages):
         fields.optional(fields.name)(queue, "queue")
         fields.optional(fields.one_of(*STATES))(state, "state")
         self._may_read()
-        return self._tasks(queue, state)
+        return self._tasks(authority.queues_seen(self.caller, queue), state)
 
-    def _tasks(self, queue: str | None, state: str | None) -> Iterator[Task]:
+    def _tasks(self, queues: list[str] | None, state: str | None) -> Iterator[Task]:
         after = 0
         while True:
-            steps = reading.tasks(self.caller.scope, queue, state, after)
+            steps = reading.tasks(self.caller.scope, queues, state, after)
             page, after = self._store.read(steps)
             yield from page
             if not after:
@@ -275,41 +274,14 @@ class Handle(Pages):
         if stored is None and len(key) == 64 and set(key) <= set("0123456789abcdef"):
             steps = reading.receipt_of_request(self.caller.scope, bytes.fromhex(key))
             stored = self._store.read(steps)
-        if stored is not None:
+        seen = self.caller.queues is None or (actor or self.caller.actor) == self.caller.actor
+        if stored is not None and stored.body is not None:
+            seen = self._shown(stored) is not None
+        if stored is not None and seen:
             return opened(stored)
-        if self._store.read(reading.is_erased(lookup)):
-            raise error_for(refuse(("receipt_erased",), Command()).outcome)
-        raise error_for(_not_found(f"there is no receipt under the key {key}"))
-
-    def queue(self, queue: str) -> QueueSettings:
-        """The settings of a queue. Raises NotFound."""
-        return self.queue_row(queue).settings
-
-    def queue_row(self, queue: str) -> QueueRow:
-        """One queue and its settings. Raises NotFound."""
-        fields.name(queue, "queue")
-        for row in self.queue_rows():
-            if row.queue == queue:
-                return row
-        raise error_for(_not_found(f"scope {self.caller.scope} has no queue {queue}"))
-
-    def queue_rows(self) -> list[QueueRow]:
-        """All queues of the scope, by name."""
-        self._may_read()
-        rows = self._store.read(rows_of("queues_of_scope", scope=self.caller.scope))
-        return [queue_row(row) for row in rows]
-
-    def scope(self) -> Scope:
-        """The scope of this handle: policy version, revocation, retention."""
-        self._may_read()
-        return self._scope()
-
-    def _scope(self) -> Scope:
-        rows = self._store.read(rows_of("scopes", names=[self.caller.scope]))
-        if not rows:
-            return Scope(self.caller.scope)
-        name, policy_version, revoked, retain_seconds = rows[0]
-        return Scope(name, policy_version, bool(revoked), retain_seconds)
+        if stored is None and seen and self._store.read(reading.is_erased(lookup)):
+            raise turned_away("receipt_erased")
+        raise error_for(not_found(f"there is no receipt under the key {key}"))
 
     def stats(self) -> dict[str, Any]:
         """Tasks by queue and state, and what the clock and the store have to say."""
@@ -318,7 +290,10 @@ class Handle(Pages):
         return {
             "scope": self.caller.scope,
             "now": now,
-            "queues": self._store.read(reading.counts(self.caller.scope, now)),
+            "queues": [
+                row for row in self._store.read(reading.counts(self.caller.scope, now))
+                if not authority.hidden_queue(self.caller, row["queue"])
+            ],
             "clock_jumps": list(self._writer.transactor.time.jumps),
         }
 
@@ -335,15 +310,6 @@ class Handle(Pages):
     def changed(self) -> int:
         """A number that changes when another process has committed: cheap to poll."""
         return self._store.changed()
-
-    def _may_read(self) -> None:
-        """A revoked scope shows nothing but to the operator and the auditor."""
-        if self.caller.kind not in ("operator", "auditor") and self._scope().revoked:
-            raise error_for(refuse(("scope_revoked",), Command()).outcome)
-
-
-def _not_found(message: str) -> Outcome:
-    return Outcome("failed", ("not_found",), message)
 
 
 def opened(stored: Stored) -> Receipt:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from fencepost import fields
 from fencepost.commands import Command
 from fencepost.handle.verbs import Verbs
-from fencepost.issues import JournalBroken, Unavailable, error_for
+from fencepost.issues import FencepostError, JournalBroken, Unavailable, error_for
 from fencepost.journal import checkpoint, tree
 from fencepost.journal.checkpoint import Checkpoint
 from fencepost.machine.batch import Stored, refuse
 from fencepost.model import Caller, Outcome, Receipt, StoreState, Task
 from fencepost.record import dataclass
+from fencepost.rules import authority
 from fencepost.storage import reading
 from fencepost.storage.port import Store
 from fencepost.storage.steps import Read, Steps, rows_of
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
     from fencepost.journal.verify import Progress, Verification
 
 SEAL_AT_ONCE = 2_000
-SEES_ALL = ("operator", "auditor")
 
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
     """An entry as a caller may see it.
 
-    `body` is None where a purge has dropped it, or where it is another scope's and the caller
-    neither operator nor auditor. `receipt` has the opening too; None where either is gone.
+    `body` is None where a purge has dropped it, or where it is of another scope or queue than the
+    caller's (operator and auditor see those too, unless a token binds them). `receipt` has the
+    opening too; None where either is gone.
     `leaf_hash` (32 bytes) is always there, so that whoever sees only hashes can still recompute
     the tree.
     """
@@ -73,7 +74,7 @@ class Journal(Verbs):
     def seal(self) -> Checkpoint:
         """Put all committed entries into the tree; returns the checkpoint that covers them.
 
-        Raises Forbidden to all but the operator, Unavailable where the store is read-only.
+        Raises Forbidden to all but the scope's operator, Unavailable where the store is read-only.
         """
         self._only("operator")
         return self._sealed()
@@ -113,7 +114,8 @@ class Journal(Verbs):
 
     def _own_entry(self, number: int) -> bytes:
         stored = self._store.read(reading.entry(number))
-        if stored is not None and stored.body is None and self.caller.kind in SEES_ALL:
+        sees = authority.sees_every_scope(self.caller)
+        if stored is not None and stored.body is None and sees:
             raise error_for(
                 Outcome("failed", ("receipt_erased",), f"entry {number} has been purged")
             )
@@ -195,9 +197,20 @@ class Journal(Verbs):
 
     def _shown(self, stored: Stored) -> bytes | None:
         """The bytes, if they are the caller's to see."""
-        if stored.body is None or self.caller.kind in SEES_ALL:
+        if stored.body is None or authority.sees_every_scope(self.caller):
             return stored.body
-        return stored.body if json.loads(stored.body)["scope"] == self.caller.scope else None
+        entry = json.loads(stored.body)
+        own = entry["scope"] == self.caller.scope and self._of_own_queues(entry)
+        return stored.body if own else None
+
+    def _of_own_queues(self, entry: dict[str, Any]) -> bool:
+        """Whether it happened on queues of the caller's: the entry's own, or where it has none
+        that of each task it names. What is of no queue at all concerns the whole scope."""
+        if self.caller.queues is None:
+            return True
+        named = {item["queue"] for item in entry["tasks"] if "queue" in item}
+        queues = {entry["queue"]} if "queue" in entry else named
+        return bool(queues) and queues <= self.caller.queues
 
     def checkpoints(self) -> Iterator[Checkpoint]:
         """All checkpoints of the store, the smallest first."""
@@ -218,10 +231,10 @@ class Journal(Verbs):
         """Check the whole store against its journal, on one snapshot; nobody waits for it.
 
         Problems are in the answer, not raised. `since` is a checkpoint that was kept elsewhere.
-        Raises Forbidden to all but operator and auditor, Unavailable for a file that cannot be
-        read.
+        Raises Forbidden to all but operator and auditor of every scope, Unavailable for a file
+        that cannot be read.
         """
-        self._only(*SEES_ALL)
+        self._of_the_store(*authority.SEES_ALL)
         with self._store.snapshot() as read:
             return verified(read, since, progress)
 
@@ -230,12 +243,12 @@ class Journal(Verbs):
     def copy_to(self, target: Path, told: Callable[[int, int], None]) -> None:
         """Copy the store as it is now to a new file; `told(done, all)` counts pages. Raises
         Forbidden to all but the operator. `operate.backup` is what people use: it checks too."""
-        self._only("operator")
+        self._of_the_store("operator")
         self._store.backup(target, told)
 
     def about(self) -> dict[str, Any]:
         """What the store stands on, its counters, and what is waiting to be done in it."""
-        self._only(*SEES_ALL)
+        self._of_the_store(*authority.SEES_ALL)
         now = self.now()
         with self._store.reading():
             ((writer_id, *numbers),) = self._store.read(rows_of("store"))
@@ -255,8 +268,21 @@ class Journal(Verbs):
         return self._store.probe_turn(seconds)
 
     def _only(self, *kinds: str) -> None:
-        if self.caller.kind not in kinds:
-            raise error_for(refuse(("forbidden",), Command()).outcome)
+        """For these kinds, and for who is of the whole scope."""
+        self._may_read()
+        if self.caller.kind not in kinds or self.caller.queues is not None:
+            raise turned_away("forbidden")
+
+    def _of_the_store(self, *kinds: str) -> None:
+        """The same for who is of every scope."""
+        self._only(*kinds)
+        if not self.caller.every_scope:
+            raise turned_away("forbidden")
+
+
+def turned_away(code: str) -> FencepostError:
+    """What is raised to whoever may not read."""
+    return error_for(refuse((code,), Command()).outcome)
 
 
 def verified(

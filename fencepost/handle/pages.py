@@ -7,6 +7,7 @@ from fencepost import fields
 from fencepost.handle.journal import EntryView, Journal, parsed
 from fencepost.journal.checkpoint import Checkpoint
 from fencepost.model import STATES, RefusedResult, Result, Task
+from fencepost.rules import authority
 from fencepost.storage import reading
 from fencepost.storage.steps import rows_of
 
@@ -21,7 +22,8 @@ class Pages(Journal):
         fields.optional(fields.name)(queue, "queue")
         fields.optional(fields.one_of(*STATES))(state, "state")
         self._may_read()
-        return self._store.read(reading.tasks(self.caller.scope, queue, state, after, limit))
+        queues = authority.queues_seen(self.caller, queue)
+        return self._store.read(reading.tasks(self.caller.scope, queues, state, after, limit))
 
     def results_page(self, task_id: str, after: int, limit: int) -> tuple[list[Result], int]:
         """One page of a task's accepted results. Raises NotFound."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from fencepost import fields
+from fencepost import fields, tokens
 from fencepost.clock import SystemClock
 from fencepost.commands import (
     Cancel,
@@ -27,10 +27,12 @@ from fencepost.commands import (
     Revoke,
     SetPolicy,
     Sweep,
+    TokenCreate,
+    TokenRevoke,
 )
 from fencepost.handle.lease import Lease, Moment
 from fencepost.issues import InvalidRequest, OutcomeUnknown, error_for
-from fencepost.model import Grant, Outcome, Receipt
+from fencepost.model import Grant, Kind, Outcome, Receipt
 from fencepost.parts import NOTHING
 
 MAX_WAIT_SECONDS = 60
@@ -206,6 +208,29 @@ class Verbs(ABC):
     def clock_reset(self) -> Receipt:
         """Lower the store's time to the wall clock. Every lease of the store ends."""
         return self.receipt_of(ClockReset(), None)
+
+    # -- tokens
+
+    def token_create(
+        self, actor: str, kind: Kind, *, queues: Iterable[str] | None = None,
+        expires_at: str | datetime | None = None, every_scope: bool = False,
+        idempotency_key: str | None = None,
+    ) -> tuple[Receipt, str]:  # fmt: skip
+        """Let in whoever shows a new token, as `actor` of `kind`. Returns it beside the receipt.
+
+        The text is made here and only its SHA-256 is sent: nobody can tell it a second time. Its
+        id, by which it is revoked, is in the entry's note.
+        """
+        text = tokens.make()
+        names = None if queues is None else tuple(queues)
+        command = TokenCreate(
+            tokens.digest(text).hex(), kind, actor, names, expires_at, every_scope
+        )
+        return self.receipt_of(command, idempotency_key), text
+
+    def token_revoke(self, token_id: str) -> Receipt:
+        """End a token, from this commit on."""
+        return self.receipt_of(TokenRevoke(token_id), None)
 
 
 # Without a key they leave nothing where they find nothing; a random one would leave an entry each.

@@ -94,6 +94,7 @@ def body(
     key: str | None = None,
     result_sha256: bytes | None = None,
     note: str = "",
+    token_sha256: bytes | None = None,
 ) -> bytes:
     """The entry's bytes. `note` is one more member, `"note":{…}`, already canonical."""
     request = commit(b"request", salt, request_sha256).hex()
@@ -105,10 +106,15 @@ def body(
         if result_sha256 is not None
         else ""
     )
+    let_in = (
+        f'"token":"{commit(b"token", salt, token_sha256).hex()}",'
+        if token_sha256 is not None
+        else ""
+    )
     return (
         f'{{"actor":"{heading.actor}","at":"{to_rfc3339(heading.at)}","epoch":{heading.epoch},'
         f'{keyed}{noted}{queued}"request":"{request}",{handed}"scope":"{heading.scope}",'
-        f'"tasks":[{",".join(items)}],"v":{VERSION},"verb":"{heading.verb}",'
+        f'"tasks":[{",".join(items)}],{let_in}"v":{VERSION},"verb":"{heading.verb}",'
         f'"writer":"{heading.writer_id}"}}'
     ).encode()
 

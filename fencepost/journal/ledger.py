@@ -14,6 +14,7 @@ from typing import Any
 from fencepost.clock import from_rfc3339
 from fencepost.journal.problems import Findings
 from fencepost.journal.reading import SHAPES, EntryRow
+from fencepost.journal.roster import Roster
 from fencepost.journal.seen import UNKNOWN, Seen, task_name, task_number
 from fencepost.journal.standing import Standing
 from fencepost.model import STATES
@@ -38,6 +39,7 @@ class Ledger:
         self.findings = findings
         self.tasks: dict[int, bytes] = {}
         self.standing = Standing()
+        self.roster = Roster()
         self.purged: array[int] = array("q")
         self.reviews: dict[int, dict[int, str]] = {}
         self.rounds: dict[int, list[int]] = {}
@@ -58,6 +60,7 @@ class Ledger:
         self._heading(where, entry)
         try:
             self.standing.take(row.number, entry)
+            self.roster.take(row, entry)
         except (ValueError, TypeError, AttributeError) as error:
             self.findings.tell("entry_form", where, f"its note: {error}")
         moves = Moves(self, row, entry)

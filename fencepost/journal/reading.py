@@ -28,6 +28,7 @@ class Shape:
     result: str = "no"
     targeted: bool = False
     queue: str = "yes"
+    token: bool = False
 
 
 SHAPES: dict[str, Shape] = {
@@ -48,6 +49,8 @@ SHAPES: dict[str, Shape] = {
     "scope.set_policy": Shape("none", note=True, queue="no"),
     "scope.revoke": Shape("none", note=True, queue="no"),
     "clock.reset": Shape("none", note=True, queue="no"),
+    "token.create": Shape("none", note=True, queue="no", token=True),
+    "token.revoke": Shape("none", note=True, queue="no"),
 }
 """Every verb that leaves an entry."""
 
@@ -115,7 +118,7 @@ def _form(body: bytes, entry: Any) -> None:
     _match(_WRITER, entry["writer"], "writer")
     from_rfc3339(entry["at"])
     _integer(entry["epoch"], MAX_EPOCH, "epoch")
-    for name in ("request", "result", "key"):
+    for name in ("request", "result", "key", "token"):
         if name in entry:
             _match(_HEX, entry[name], name)
     _items(entry["tasks"], entry["verb"], shape)
@@ -128,8 +131,7 @@ def _members(entry: dict[str, Any], shape: Shape) -> None:
             must.add(name)
         elif word == "maybe":
             may.add(name)
-    if shape.note:
-        must.add("note")
+    must.update(name for name in ("note", "token") if getattr(shape, name))
     missing, extra = must - entry.keys(), entry.keys() - must - may
     if missing or extra:
         raise ValueError(f"members missing: {sorted(missing)}; not allowed: {sorted(extra)}")

@@ -9,6 +9,7 @@ from typing import Protocol
 from fencepost.canonical import sha256
 from fencepost.journal.entry import commit, content_commitment, projection
 from fencepost.journal.ledger import RESULTS, Ledger
+from fencepost.journal.roster import TokenLine
 from fencepost.journal.seen import UNKNOWN, Seen, task_name, task_number
 from fencepost.journal.standing import QueueLine
 from fencepost.model import Scope, StoreState, TaskRow
@@ -53,6 +54,8 @@ class RowSource(Protocol):
 
     def scopes(self) -> Iterable[Scope]: ...
 
+    def tokens(self) -> Iterable[TokenLine]: ...
+
     def strays(self) -> Iterable[tuple[str, int]]:
         """(what, how many): rows that belong to no task, entries that no purge explains."""
 
@@ -85,6 +88,9 @@ class Rows:
         for scope in source.scopes():
             self.ledger.standing.check_scope(scope, self.findings)
         self.ledger.standing.check_rest(self.findings)
+        for token in source.tokens():
+            self.ledger.roster.check(token, self.findings)
+        self.ledger.roster.check_rest(self.findings)
         for what, number in source.strays():
             if number:
                 self.findings.tell("stray", what, f"{number} of them belong to nothing")

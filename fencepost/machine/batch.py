@@ -20,6 +20,7 @@ from fencepost.model import (
     Scope,
     StoreState,
     TaskRow,
+    Token,
 )
 from fencepost.record import dataclass, field
 from fencepost.rules import fence as fences
@@ -92,6 +93,8 @@ class Loaded:
     read_only: bool = False
     wall: int = 0
     scopes: dict[str, Scope] = field(default_factory=dict)
+    tokens: dict[str, Token] = field(default_factory=dict)
+    digests_of_tokens: dict[bytes, str] = field(default_factory=dict)
     queues: dict[tuple[str, str], QueueRow] = field(default_factory=dict)
     last_queue: int = 0
     tasks: dict[str, TaskRow] = field(default_factory=dict)
@@ -138,10 +141,13 @@ class Kept:
 class Changes:
     """All that a batch writes. Rows written twice stand here once, in their last form.
 
-    `named` are (task, entry) of entries that name a task without changing it.
+    `named` are (task, entry) of entries that name a task without changing it, `tokens` new ones
+    with their digests, `revoked` (when, token id).
     """
 
     scopes: dict[str, Scope] = field(default_factory=dict)
+    tokens: list[tuple[Token, bytes]] = field(default_factory=list)
+    revoked: list[tuple[int, str]] = field(default_factory=list)
     queues: dict[tuple[str, str], QueueRow] = field(default_factory=dict)
     inserted: dict[str, TaskRow] = field(default_factory=dict)
     payloads: list[tuple[int, bytes, bytes]] = field(default_factory=list)
@@ -288,6 +294,7 @@ class Batch:
         queue: str = "",
         task: TaskRow | None = None,
         note: str = "",
+        token_sha256: bytes | None = None,
     ) -> Receipt:
         """Append the command's entry. Its bytes are the receipt, now and at every replay.
 
@@ -305,7 +312,7 @@ class Batch:
         key, result_sha256 = (request.key, request.result_sha256) if own else (None, None)
         body = entry.body(
             heading, items, salt, request.sha256,
-            queue=queue, key=key, result_sha256=result_sha256, note=note,
+            queue=queue, key=key, result_sha256=result_sha256, note=note, token_sha256=token_sha256,
         )  # fmt: skip
         assert len(body) <= MAX_ENTRY_BYTES, "entry_too_large was not seen in time"
         self.last_entry += 1

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from fencepost.commands import Claim, Command, Complete, Enqueue, LeaseCommand, Request
+from fencepost.commands import (
+    Claim,
+    Command,
+    Complete,
+    Enqueue,
+    LeaseCommand,
+    Request,
+    TokenRevoke,
+)
 from fencepost.fields import MAX_DESTINATIONS, MAX_ENTRY_BYTES
 from fencepost.journal.entry import longest
-from fencepost.machine import claims, operators, results, retention, settings, tasks
+from fencepost.machine import claims, operators, results, retention, settings, tasks, tokens
 from fencepost.machine.batch import Batch, Changes, Loaded, Verdict, lookup_of, refuse
 from fencepost.machine.needs import Sent
 from fencepost.model import Caller, Grant, Outcome, TaskRow
@@ -35,6 +43,8 @@ VERBS: dict[str, Decide] = {
     "scope.set_policy": settings.set_policy,
     "scope.revoke": settings.revoke,
     "clock.reset": settings.clock_reset,
+    "token.create": tokens.create,
+    "token.revoke": tokens.revoke,
 }
 
 
@@ -66,16 +76,22 @@ def _no_authority(
     batch: Batch, caller: Caller, command: Command, task_id: str | None, task: TaskRow | None
 ) -> str | None:
     """Rule 1. In a revoked scope nobody learns whether a task exists, so that comes before."""
-    code = authority.forbidden(caller, command)
-    if code is None:
-        scope = batch.loaded.scopes.get(caller.scope)
-        code = authority.scope_revoked(caller, command, scope)
-    if code is None and task_id is not None and (task is None or task.scope != caller.scope):
-        code = "not_found"
+    loaded = batch.loaded
+    code = (
+        authority.unauthenticated(caller, loaded.tokens.get(caller.token or ""), batch.now)
+        or authority.forbidden(caller, command)
+        or authority.beyond_scope(caller, command)
+        or authority.beyond_queues(caller, command)
+        or authority.scope_revoked(caller, command, loaded.scopes.get(caller.scope))
+    )
+    if code is None and task_id is not None:
+        code = authority.hidden_task(caller, task)
+    elif code is None and isinstance(command, TokenRevoke):
+        code = authority.hidden_token(caller, loaded.tokens.get(command.token_id))
     if code is not None or authority.on_any_queue(caller):
         return code
     for queue in _queues_of(command, task):
-        row = batch.loaded.queues.get((caller.scope, queue))
+        row = loaded.queues.get((caller.scope, queue))
         code = authority.forbidden_queue(caller, row is not None and row.is_destination)
         if code is not None:
             return code
@@ -125,7 +141,7 @@ def replay(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
     claimed: tuple[tuple[str, int], ...] = ()
     if command.verb == "claim":
         claimed = tuple((item["task_id"], item["fence"]) for item in receipt.entry["tasks"])
-    facts = {}
+    facts = tokens.facts(receipt) if command.verb in ("token.create", "token.revoke") else {}
     if command.verb == "erase" and task is not None:  # it is there still: it had to be left
         facts = {"remaining": max(len(retention.still_owed(batch, task)), 1)}
     outcome = Outcome(

@@ -15,6 +15,8 @@ from fencepost.commands import (
     Request,
     Review,
     Sweep,
+    TokenCreate,
+    TokenRevoke,
 )
 from fencepost.machine.batch import lookup_of
 from fencepost.model import Caller
@@ -29,6 +31,8 @@ class Needs:
     """What to load. Everything is within the scopes of the callers."""
 
     scopes: set[str] = field(default_factory=set)
+    tokens: set[str] = field(default_factory=set)
+    digests_of_tokens: set[bytes] = field(default_factory=set)
     queues: set[tuple[str, str]] = field(default_factory=set)
     all_queues: set[str] = field(default_factory=set)
     tasks: set[tuple[str, str]] = field(default_factory=set)
@@ -49,6 +53,8 @@ def needs(sent: Sequence[Sent]) -> Needs:
     for caller, request in sent:
         command = request.command
         wanted.scopes.add(caller.scope)
+        if caller.token is not None:
+            wanted.tokens.add(caller.token)
         if request.key is not None:
             actor = actor_of(caller, command)
             wanted.lookups.add(lookup_of(caller.scope, actor, request.key))
@@ -83,6 +89,10 @@ def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
         wanted.children.add(command.task_id)
     elif isinstance(command, QueueSet):
         wanted.all_queues.add(scope)
+    elif isinstance(command, TokenCreate):
+        wanted.digests_of_tokens.add(bytes.fromhex(command.token_sha256))
+    elif isinstance(command, TokenRevoke):
+        wanted.tokens.add(command.token_id)
 
 
 def _new_tasks(wanted: Needs, scope: str, tasks: list[tuple[str, str | None]]) -> None:

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from fencepost.handle.journal import SEES_ALL
 from fencepost.issues import ISSUES, FencepostError
+from fencepost.rules import authority
 from fencepost.server.answers import Answer, told
 from fencepost.server.asked import Asked, Receive
 from fencepost.server.callers import unknown
@@ -54,7 +54,7 @@ async def metrics(service: Service, asked: Asked, receive: Receive) -> Answer:
     """Prometheus text. For an operator or auditor of every scope, since it names queues."""
     asked.ask()
     caller = caller_of(asked)
-    if caller.kind not in SEES_ALL or not caller.every_scope:
+    if not authority.sees_every_scope(caller):
         raise unknown()
     stored = await service.bridge.read(lambda: _stored(service))
     return Answer(200, exposition([*stored, *service.meters.samples()]), TEXT)

@@ -35,6 +35,7 @@ def load(
     now, wall = time_of(store)
     loaded = Loaded(now, store, draw, read_only, wall)
     yield from _scopes_and_queues(loaded, wanted)
+    yield from _tokens(loaded, wanted)
     yield from _receipts(loaded, wanted, bury)
     yield from _tasks(loaded, wanted)
     yield from _destinations(loaded)
@@ -77,6 +78,16 @@ def queue_row(row: tuple[Any, ...]) -> QueueRow:
     values = json.loads(settings)
     values["destinations"] = tuple(values.get("destinations", ()))
     return QueueRow(row_id, scope, queue, QueueSettings(**values), bool(is_destination))
+
+
+def _tokens(loaded: Loaded, wanted: Needs) -> Steps[None]:
+    """Those that callers have shown or a command ends, and whether a new one is known already."""
+    if wanted.tokens:
+        rows = yield one("tokens_by_id", ids=sorted(wanted.tokens))
+        loaded.tokens.update((row[0], token_row(row)) for row in rows)
+    for digest in wanted.digests_of_tokens:
+        for row in (yield one("token_by_sha256", sha256=digest)):
+            loaded.digests_of_tokens[digest] = row[0]
 
 
 def token_row(row: tuple[Any, ...]) -> Token:

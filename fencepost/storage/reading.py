@@ -37,11 +37,12 @@ def task_id_of_key(scope: str, queue: str, key: str) -> Steps[str | None]:
 
 
 def tasks(
-    scope: str, queue: str | None, state: str | None, after: int, limit: int = PAGE
+    scope: str, queues: list[str] | None, state: str | None, after: int, limit: int = PAGE
 ) -> Steps[tuple[list[Task], int]]:
-    """One page of tasks in the order of their enqueueing, and the cursor after it (0: the end)."""
+    """One page of tasks of these queues (None: of all) in the order of their enqueueing, and the
+    cursor after it (0: the end)."""
     rows = yield one(
-        "list_tasks", scope=scope, queue=queue, state=state, after=after, limit=limit
+        "list_tasks", scope=scope, queues=queues, state=state, after=after, limit=limit
     )
     return [_task(row) for row in rows], rows[-1][-1] if len(rows) == limit else 0
 

@@ -31,6 +31,7 @@ Bury = Callable[[str], bytes]
 def save(changes: Changes, loaded: Loaded, bury: Bury) -> Steps[None]:
     """All changes of a batch, inside the transaction that loaded its rows."""
     yield from _places(changes)
+    yield from _tokens(changes)
     yield from _tasks(changes, loaded)
     if changes.end_leases and changes.store is not None:
         yield one("end_leases", now=loaded.wall, floor=changes.store.floor)
@@ -60,6 +61,20 @@ def _places(changes: Changes) -> Steps[None]:
             (q.id, q.scope, q.queue, json.dumps(q.settings.to_json()), int(q.is_destination))
             for q in changes.queues.values()
         ])  # fmt: skip
+
+
+def _tokens(changes: Changes) -> Steps[None]:
+    if changes.tokens:
+        yield many("insert_token", [
+            (
+                t.token_id, digest, t.scope, t.kind, t.actor,
+                None if t.queues is None else json.dumps(sorted(t.queues)),
+                t.created_at, t.expires_at,
+            )
+            for t, digest in changes.tokens
+        ])  # fmt: skip
+    if changes.revoked:
+        yield from _guarded("revoke_token", list(changes.revoked))
 
 
 def place(task: TaskRow, now: int) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fencepost.journal.reading import EntryRow
+from fencepost.journal.roster import TokenLine
 from fencepost.journal.rows import ResultLine, TaskLine
 from fencepost.journal.standing import QueueLine
 from fencepost.machine.batch import QueueRow
@@ -81,6 +82,9 @@ class Pages:
     def scopes(self) -> Iterator[Scope]:
         for scope, policy_version, revoked, retain_seconds in self._read(rows_of("all_scopes")):
             yield Scope(scope, policy_version, bool(revoked), retain_seconds)
+
+    def tokens(self) -> Iterator[TokenLine]:
+        yield from (TokenLine(*row) for row in self._read(rows_of("all_tokens")))
 
     def strays(self) -> Iterator[tuple[str, int]]:
         for name in STRAYS:

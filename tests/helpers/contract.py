@@ -25,7 +25,8 @@ OURS = schema.Contract.load()
 CONTRACT: dict[str, Any] = OURS.document
 DEFS: dict[str, Any] = CONTRACT["$defs"]
 ANSWERS = (
-    "queue_settings", "scope", "task", "lease", "result", "refused_result", "obligation", "outcome",
+    "queue_settings", "scope", "task", "lease", "result", "refused_result", "token", "obligation",
+    "outcome",
     "facts", "receipt", "opening", "entry_view", "proof", "consistency_proof", "counts", "target",
     "verdict",
 )  # fmt: skip
@@ -76,7 +77,10 @@ def members(name: str) -> dict[str, Any]:
 
 NAMED = {fields.instant: "instant", fields.settings: "settings_change"}
 PARTS = {NewTask: "enqueued_task", Followup: "followup"}
-PATTERNS = {fields.name: fields.NAME, fields.key: fields.KEY, fields.task_id: fields.TASK_ID}
+PATTERNS = {
+    fields.name: fields.NAME, fields.key: fields.KEY, fields.task_id: fields.TASK_ID,
+    fields.token_id: fields.TOKEN_ID, fields.sha256: fields.SHA256,
+}  # fmt: skip
 
 
 def inside(check: Any) -> dict[str, Any]:

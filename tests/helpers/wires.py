@@ -31,6 +31,8 @@ LEAST = {
     "scope.set_policy": {"policy_version": 1},
     "scope.revoke": {},
     "clock.reset": {},
+    "token.create": {"token_sha256": "0f" * 32, "kind": "worker", "actor": "w"},
+    "token.revoke": {"token_id": "tok_" + "0f" * 16},
 }
 # Members that may be left out, with a right value.
 MORE = {
@@ -47,6 +49,7 @@ MORE = {
     "purge": {"queue": "q", "limit": 1},
     "scope.set_policy": {"retain_seconds": 0},
     "scope.revoke": {"revoked": False},
+    "token.create": {"queues": ["q"], "expires_at": "2030-01-01T00:00:00.000000Z"},
     **{verb: {"fencing_token": 0, "reason": "é"} for verb in ("cancel", "requeue", "erase")},
 }  # fmt: skip
 for _verb in ("renew", "submit", "complete", "fail", "release"):

@@ -72,6 +72,9 @@ def every_verb(fp: Handle, clock: FakeClock) -> dict[str, str]:
     fp.claim("short", worker_id="w")[0].complete("digest only")
     fp.as_caller("local", scope="other").enqueue("q", "in another scope")
     fp.as_caller("local", scope="other").revoke()
+    fp.token_create("w", "worker", queues=["next", QUEUE], expires_at="2030-01-01T00:00:00Z")
+    made, _ = fp.token_create("ops", "operator", every_scope=True)
+    fp.token_revoke(made.entry["note"]["token_id"])
     fp.clock_reset()
     fp.claim("next", worker_id="w", limit=2, idempotency_key="claim-1")
     return ids

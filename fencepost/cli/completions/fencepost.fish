@@ -50,8 +50,8 @@ function _shtab_fencepost_using
   test "$_shtab_fencepost_cmdpath" = "$argv"
 end
 
-set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform completion
-set -g _shtab_fencepost_opts_with_value --actor --after --allow-filesystem --due-at --epoch --evidence --fence --followups --from --into --key --lease-seconds --limit --max-attempts --policy-version --priority --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --then --to --worker
+set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform serve completion
+set -g _shtab_fencepost_opts_with_value --actor --after --allow-filesystem --certfile --due-at --epoch --evidence --expires-at --expires-seconds --fence --followups --from --host --into --key --keyfile --kind --lease-seconds --limit --max-attempts --policy-version --port --priority --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --then --to --worker
 
 complete -c fencepost -e
 complete -c fencepost -f
@@ -282,6 +282,36 @@ complete -c fencepost -n '_shtab_fencepost_using clock-reset' -l json -d 'one JS
 complete -c fencepost -n '_shtab_fencepost_using clock-reset' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
 complete -c fencepost -n '_shtab_fencepost_using clock-reset' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using clock-reset' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a token-create -d 'let somebody in over the network; prints the token, once'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store (FENCEPOST_STORE; default ./fencepost.db)'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l json -d 'one JSON object a line on stdout'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l kind -xka "operator producer worker human dispatcher auditor" -d 'what it may do; a human reviews'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l queue -x -d 'this queue and no other; may be given several times'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l expires-at -x -d 'until this time (RFC 3339)'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l expires-seconds -x -d 'so long from now'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l every-scope -d 'in each scope of the store'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
+complete -c fencepost -n '_shtab_fencepost_using token-create' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a token-list -d 'who is let in, and who was'
+complete -c fencepost -n '_shtab_fencepost_using token-list' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using token-list' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store (FENCEPOST_STORE; default ./fencepost.db)'
+complete -c fencepost -n '_shtab_fencepost_using token-list' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'
+complete -c fencepost -n '_shtab_fencepost_using token-list' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
+complete -c fencepost -n '_shtab_fencepost_using token-list' -l json -d 'one JSON object a line on stdout'
+complete -c fencepost -n '_shtab_fencepost_using token-list' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a token-revoke -d 'end a token, from now on'
+complete -c fencepost -n '_shtab_fencepost_using token-revoke' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using token-revoke' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store (FENCEPOST_STORE; default ./fencepost.db)'
+complete -c fencepost -n '_shtab_fencepost_using token-revoke' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'
+complete -c fencepost -n '_shtab_fencepost_using token-revoke' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
+complete -c fencepost -n '_shtab_fencepost_using token-revoke' -l json -d 'one JSON object a line on stdout'
+complete -c fencepost -n '_shtab_fencepost_using token-revoke' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
+complete -c fencepost -n '_shtab_fencepost_using token-revoke' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
+complete -c fencepost -n '_shtab_fencepost_using token-revoke' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a show -d 'one task with its payload'
 complete -c fencepost -n '_shtab_fencepost_using show' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using show' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store (FENCEPOST_STORE; default ./fencepost.db)'
@@ -406,6 +436,19 @@ complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npo
 complete -c fencepost -n '_shtab_fencepost_using bench' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a conform -d 'put a queue through the conformance kit'
 complete -c fencepost -n '_shtab_fencepost_using conform' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a serve -d 'the store over HTTP, for workers elsewhere'
+complete -c fencepost -n '_shtab_fencepost_using serve' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using serve' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store (FENCEPOST_STORE; default ./fencepost.db)'
+complete -c fencepost -n '_shtab_fencepost_using serve' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'
+complete -c fencepost -n '_shtab_fencepost_using serve' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
+complete -c fencepost -n '_shtab_fencepost_using serve' -l json -d 'one JSON object a line on stdout'
+complete -c fencepost -n '_shtab_fencepost_using serve' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
+complete -c fencepost -n '_shtab_fencepost_using serve' -l host -x -d 'default: 127.0.0.1'
+complete -c fencepost -n '_shtab_fencepost_using serve' -l port -x -d 'default: 8470; 0 takes a free one'
+complete -c fencepost -n '_shtab_fencepost_using serve' -l certfile -xka "(__fish_complete_path (commandline -ct))" -d 'TLS: the certificate and its chain'
+complete -c fencepost -n '_shtab_fencepost_using serve' -l keyfile -xka "(__fish_complete_path (commandline -ct))" -d 'TLS: its private key'
+complete -c fencepost -n '_shtab_fencepost_using serve' -l behind-proxy -d 'a proxy in front of it speaks TLS'
+complete -c fencepost -n '_shtab_fencepost_using serve' -l dev -d 'no tokens, on loopback only: for trying it out'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a completion -d 'print the completion file of a shell'
 complete -c fencepost -n '_shtab_fencepost_using completion' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using completion' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store (FENCEPOST_STORE; default ./fencepost.db)'

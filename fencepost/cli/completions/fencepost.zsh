@@ -41,10 +41,14 @@ _shtab_fencepost_commands() {
     scope-revoke:'revoke the scope, or lift it'
     scope-set-policy:'raise the scope'"'"'s policy version, or set its retention'
     seal:'put what is committed into the tree and print its checkpoint'
+    serve:'the store over HTTP, for workers elsewhere'
     show:'one task with its payload'
     stats:'tasks by queue and state'
     submit:'hand in a result and keep the lease'
     sweep:'settle lapsed leases now'
+    token-create:'let somebody in over the network; prints the token, once'
+    token-list:'who is let in, and who was'
+    token-revoke:'end a token, from now on'
     uninstall:'drop our tables from a database and nothing else'
     verify:'recompute journal and rows'
   )
@@ -536,6 +540,24 @@ _shtab_fencepost_seal_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_seal_defaults_added=0
 
+_shtab_fencepost_serve_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--host[default\: 127.0.0.1]:H:"
+  "--port[default\: 8470\; 0 takes a free one]:P:"
+  "--certfile[TLS\: the certificate and its chain]:FILE:_files"
+  "--keyfile[TLS\: its private key]:FILE:_files"
+  "--behind-proxy[a proxy in front of it speaks TLS]"
+  "--dev[no tokens, on loopback only\: for trying it out]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_serve_defaults_added=0
+
 _shtab_fencepost_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
@@ -598,6 +620,53 @@ _shtab_fencepost_sweep_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_sweep_defaults_added=0
+
+_shtab_fencepost_token_create_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--kind[what it may do\; a human reviews]:operator|producer|worker|human|dispatcher|auditor:(operator producer worker human dispatcher auditor)"
+  "*--queue[this queue and no other\; may be given several times]:Q:"
+  "--expires-at[until this time (RFC 3339)]:TIME:"
+  "--expires-seconds[so long from now]:N:"
+  "--every-scope[in each scope of the store]"
+  "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
+  "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
+  ":the actor\: for a worker its worker id:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_token_create_defaults_added=0
+
+_shtab_fencepost_token_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_token_list_defaults_added=0
+
+_shtab_fencepost_token_revoke_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
+  "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
+  ":from token list:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_token_revoke_defaults_added=0
 
 _shtab_fencepost_uninstall_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -675,10 +744,14 @@ _shtab_fencepost() {
         scope-revoke) _arguments -C -s $_shtab_fencepost_scope_revoke_options ;;
         scope-set-policy) _arguments -C -s $_shtab_fencepost_scope_set_policy_options ;;
         seal) _arguments -C -s $_shtab_fencepost_seal_options ;;
+        serve) _arguments -C -s $_shtab_fencepost_serve_options ;;
         show) _arguments -C -s $_shtab_fencepost_show_options ;;
         stats) _arguments -C -s $_shtab_fencepost_stats_options ;;
         submit) _arguments -C -s $_shtab_fencepost_submit_options ;;
         sweep) _arguments -C -s $_shtab_fencepost_sweep_options ;;
+        token-create) _arguments -C -s $_shtab_fencepost_token_create_options ;;
+        token-list) _arguments -C -s $_shtab_fencepost_token_list_options ;;
+        token-revoke) _arguments -C -s $_shtab_fencepost_token_revoke_options ;;
         uninstall) _arguments -C -s $_shtab_fencepost_uninstall_options ;;
         verify) _arguments -C -s $_shtab_fencepost_verify_options ;;
       esac

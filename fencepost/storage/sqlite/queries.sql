@@ -47,6 +47,10 @@ on conflict (scope) do update set policy_version = excluded.policy_version,
 select t.token_id, t.scope, t.kind, t.actor, t.queues, t.created_at, t.expires_at, t.revoked_at
 from json_each(:ids) j cross join fencepost_token t on t.token_id = j.value;
 
+-- name: token_by_sha256
+select token_id, scope, kind, actor, queues, created_at, expires_at, revoked_at
+from fencepost_token where sha256 = :sha256;
+
 -- name: insert_token
 insert into fencepost_token
     (token_id, sha256, scope, kind, actor, queues, created_at, expires_at)

@@ -19,7 +19,7 @@ select t.task_id, q.scope, q.queue, t.key, t.state, t.priority, t.due_at, t.atte
     t.granted_at, t.lease_expires_at, t.created_at, t.changed_at,
     (select p.task_id from fencepost_task p where p.id = t.parent), t.reason, t.erased, t.id
 from fencepost_task t join fencepost_queue q on q.id = t.queue_id
-where q.scope = :scope and (:queue is null or q.queue = :queue)
+where q.scope = :scope and (:queues is null or q.queue in (select value from json_each(:queues)))
     and (:state is null or t.state = :state) and t.id > :after
 order by t.id limit :limit;
 
@@ -109,9 +109,8 @@ select count(*) from (
 -- name: scope_names
 select scope from fencepost_scope order by scope;
 
--- name: token_by_sha256
-select token_id, scope, kind, actor, queues, created_at, expires_at, revoked_at
-from fencepost_token where sha256 = :sha256;
+-- name: any_token
+select 1 from fencepost_token limit 1;
 
 -- name: tokens_of_scope
 select token_id, scope, kind, actor, queues, created_at, expires_at, revoked_at

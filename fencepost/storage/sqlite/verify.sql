@@ -29,6 +29,10 @@ select id, scope, queue, settings, is_destination from fencepost_queue order by 
 -- name: all_scopes
 select scope, policy_version, revoked, retain_seconds from fencepost_scope order by scope;
 
+-- name: all_tokens
+select token_id, sha256, scope, kind, actor, queues, created_at, expires_at, revoked_at
+from fencepost_token order by token_id;
+
 -- name: stray_payloads
 select count(*) from fencepost_payload p
 where not exists (select 1 from fencepost_task t where t.id = p.task);

@@ -1,0 +1,81 @@
+"""What can be read of queues, scope and tokens, and who may read at all."""
+
+from __future__ import annotations
+
+from fencepost import fields
+from fencepost.handle.journal import turned_away
+from fencepost.handle.pages import Pages
+from fencepost.issues import error_for
+from fencepost.machine.batch import QueueRow
+from fencepost.model import EVERY_SCOPE, Outcome, QueueSettings, Scope, Token
+from fencepost.rules import authority
+from fencepost.storage import reading
+from fencepost.storage.loading import queue_row
+from fencepost.storage.steps import rows_of
+
+
+class Places(Pages):
+    """Queues with their settings, the scope, and who is let in."""
+
+    def queue(self, queue: str) -> QueueSettings:
+        """The settings of a queue. Raises NotFound."""
+        return self.queue_row(queue).settings
+
+    def queue_row(self, queue: str) -> QueueRow:
+        """One queue and its settings. Raises NotFound."""
+        fields.name(queue, "queue")
+        for row in self.queue_rows():
+            if row.queue == queue:
+                return row
+        raise error_for(not_found(f"scope {self.caller.scope} has no queue {queue}"))
+
+    def queue_rows(self) -> list[QueueRow]:
+        """All queues of the scope, by name."""
+        self._may_read()
+        rows = self._store.read(rows_of("queues_of_scope", scope=self.caller.scope))
+        return [
+            row for row in map(queue_row, rows)
+            if not authority.hidden_queue(self.caller, row.queue)
+        ]  # fmt: skip
+
+    def scope(self) -> Scope:
+        """The scope of this handle: policy version, revocation, retention."""
+        self._may_read()
+        return self._scope()
+
+    def _scope(self) -> Scope:
+        rows = self._store.read(rows_of("scopes", names=[self.caller.scope]))
+        if not rows:
+            return Scope(self.caller.scope)
+        name, policy_version, revoked, retain_seconds = rows[0]
+        return Scope(name, policy_version, bool(revoked), retain_seconds)
+
+    def tokens(self) -> list[Token]:
+        """The tokens of the scope, those that have ended too, in the order in which they were
+        made; to who is of every scope also those that reach it from there. Raises Forbidden to
+        all but operator and auditor."""
+        self._only(*authority.SEES_ALL)
+        found = self._store.read(reading.tokens_of_scope(self.caller.scope))
+        if self.caller.every_scope:
+            found += self._store.read(reading.tokens_of_scope(EVERY_SCOPE))
+        return sorted(found, key=lambda token: token.token_id)
+
+    def any_token(self) -> bool:
+        """Whether a token has ever been made in this store."""
+        return bool(self._store.read(rows_of("any_token")))
+
+    def _may_read(self) -> None:
+        """A token that does not count any more shows nothing at all, a revoked scope nothing but
+        to the operator and the auditor."""
+        caller = self.caller
+        if caller.token is not None:
+            token = self._store.read(reading.token_by_id(caller.token))
+            if code := authority.unauthenticated(caller, token, self.now()):
+                raise turned_away(code)
+        if caller.kind not in authority.SEES_ALL and self._scope().revoked:
+            raise turned_away("scope_revoked")
+
+
+def not_found(message: str) -> Outcome:
+    """The refusal of a read."""
+    return Outcome("failed", ("not_found",), message)

@@ -92,3 +92,31 @@ def test_a_result_command_of_one_worker_is_not_kept_aside_for_a_queue_that_keeps
         (kept,) = changes.kept
         assert (kept.worker_id, kept.fence, kept.issues) == (WORKER, lease.fence, "lease_expired")
         assert (kept.at, kept.body, kept.limit) == (stand.fp.now(), b"1", 3)
+
+
+def test_an_enqueue_of_known_tasks_alone_says_so_and_leaves_no_entry():
+    with Stand() as stand:
+        new = stand.ask(c.Enqueue(QUEUE, ({"payload": 1, "key": "k"},)))
+        assert "known" not in new.facts
+        known = stand.ask(c.Enqueue(QUEUE, ({"payload": 1, "key": "k"},)))
+        assert (known.accepted, known.receipt, known.facts) == (True, None, {"known": True})
+        assert known.task_ids == new.task_ids
+        mixed = ({"payload": 1, "key": "k"}, {"payload": 2})
+        told = stand.ask(c.Enqueue(QUEUE, mixed))
+        assert told.receipt is not None and "known" not in told.facts
+        keyed = stand.ask(c.Enqueue(QUEUE, ({"payload": 1, "key": "k"},)), key="K")
+        assert keyed.receipt is not None and keyed.task_ids == new.task_ids
+
+
+def test_a_result_that_is_recorded_names_the_entry_that_did_it():
+    with Stand() as stand:
+        lease = stand.leased()
+        receipt = lease.submit(1)
+        told = stand.ask(c.Submit(**binding(lease), result=1), key="again")
+        assert told.issues == ("duplicate_result",)
+        assert told.facts == {
+            "state": "leased", "fencing_token": lease.fence, "revision": 1,
+            "receipt": receipt.number,
+        }  # fmt: skip
+        other = stand.ask(c.Submit(**binding(lease), result=2), key="other")
+        assert other.accepted

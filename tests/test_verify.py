@@ -110,8 +110,9 @@ def test_every_entry_that_is_written_is_read_back_by_its_shape(history):
 def test_verify_names(name, copy):
     statement, expected, place = TAMPERINGS[name]
     found = tampered(copy, statement)
-    assert expected <= codes(found), found.problems
+    assert codes(found) == expected, found.problems
     assert place is None or place in places(found), found.problems
+    assert all(p.place and p.message for p in found.problems), found.problems
 
 
 DONE = "id = (select min(id) from fencepost_task where state = 'done' and erased = 0)"

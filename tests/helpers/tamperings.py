@@ -5,14 +5,14 @@ They fit the history of `workload.every_verb`, sealed. No place is given where i
 
 from __future__ import annotations
 
-# name: (statement, codes that must be among those found, place that must be named)
+# name: (statement, the codes that are found, place that must be named)
 TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
     "an edited entry": (
         """
         update fencepost_entry set body = cast(replace(cast(body as text), 'enqueue',
         'enqueu3') as blob) where number = 6
         """,
-        {"entry_edited", "entry_form"}, "entry 6",
+        {"entry_edited", "entry_form", "task_unknown"}, "entry 6",
     ),
     "an edited actor": (
         """
@@ -23,28 +23,28 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
     ),
     "a missing entry": (
         "delete from fencepost_entry where number = 9",
-        {"entry_missing"}, "entry 9",
+        {"entry_missing", "task_unknown"}, "entry 9",
     ),
     "an added entry": (
         """
         insert into fencepost_entry (number, body) select (select max(number) + 1 from
         fencepost_entry), body from fencepost_entry where number = 6
         """,
-        {"counter"}, "store",
+        {"counter", "opening_missing", "row_edited", "time", "transition"}, "store",
     ),
     "a dropped body": (
         """
         update fencepost_entry set body = null, salt = null, request_sha256 = null,
         result_sha256 = null, request_id = null, key = null where number = 15
         """,
-        {"stray"}, "lost_entries",
+        {"stray", "row_edited"}, "lost_entries",
     ),
     "a dropped enqueue": (
         """
         update fencepost_entry set body = null, salt = null, request_sha256 = null, request_id
         = null, key = null where number = 5
         """,
-        {"entry_missing"}, "entry 5",
+        {"entry_missing", "task_unknown"}, "entry 5",
     ),
     "an edited request digest": (
         "update fencepost_entry set request_sha256 = zeroblob(32) where number = 6",
@@ -87,7 +87,7 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
     ),
     "an edited leaf hash": (
         "update fencepost_node set hash = zeroblob(32) where level = 0 and position = 3",
-        {"entry_edited"}, "entry 4",
+        {"entry_edited", "node", "checkpoint"}, "entry 4",
     ),
     "a missing node": (
         "delete from fencepost_node where level = 1 and position = 2",
@@ -114,7 +114,7 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
     ),
     "a deleted task": (
         "delete from fencepost_task where id = 2",
-        {"row_missing"}, None,
+        {"row_missing", "result_added"}, None,
     ),
     "a deleted payload": (
         "delete from fencepost_payload where task = 1",
@@ -171,7 +171,7 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
         insert into fencepost_result select task, revision + 1, round, zeroblob(32), entry,
         commitment, body from fencepost_result where task = 1
         """,
-        {"result_missing"}, None,
+        {"result_missing", "result_edited"}, None,
     ),
     "a result of no task": (
         """
@@ -224,5 +224,61 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
         from fencepost_task where erased > 0)
         """,
         {"payload"}, None,
+    ),
+    "a payload left of an erased task": (
+        """
+        insert into fencepost_payload select min(id), x'00', x'00' from fencepost_task where
+        erased > 0
+        """,
+        {"payload"}, None,
+    ),
+    "a key left of an erased task": (
+        """
+        update fencepost_task set key = 'k' where id = (select min(id) from fencepost_task where
+        erased > 0)
+        """,
+        {"payload"}, None,
+    ),
+    "a digest left of an erased result": (
+        "update fencepost_result set sha256 = zeroblob(32) where sha256 is null",
+        {"result_edited"}, None,
+    ),
+    "content left of an erased result": (
+        "update fencepost_result set body = x'31' where sha256 is null",
+        {"result_edited"}, None,
+    ),
+    "a result without its digest": (
+        "update fencepost_result set sha256 = null, body = null where task = 1",
+        {"result_edited"}, None,
+    ),
+    "content of a result whose queue keeps digests": (
+        """
+        update fencepost_result set body = cast('"digest only"' as blob) where body is null and
+        sha256 is not null
+        """,
+        {"result_edited"}, None,
+    ),
+    "a reviewed result that is gone": (
+        "delete from fencepost_result where commitment = 'rejected'",
+        {"result_missing", "commitment"}, None,
+    ),
+    "a checkpoint that is no text": (
+        """
+        update fencepost_checkpoint set body = x'00' where size = (select min(size) from
+        fencepost_checkpoint)
+        """,
+        {"checkpoint"}, None,
+    ),
+    "a checkpoint of a writer that never wrote": (
+        """
+        update fencepost_checkpoint set body = cast('fencepost/other' || substr(cast(body as
+        text), instr(cast(body as text), char(10))) as blob) where size = (select max(size)
+        from fencepost_checkpoint)
+        """,
+        {"checkpoint"}, None,
+    ),
+    "a task id that is none": (
+        "update fencepost_task set task_id = 'none' where id = 1",
+        {"row_added", "row_missing", "result_edited"}, "task none",
     ),
 }  # fmt: skip

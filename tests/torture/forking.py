@@ -1,109 +1,250 @@
-"""Runs tests on many mutants out of one collection: `python -m pytest -p torture.forking …`.
+"""Tries many mutants out of one collection: `python -m pytest -p torture.forking …`.
 
-mutmut starts pytest anew for each mutant, and collecting a thousand tests took most of the time
-(0.3 mutants a second on a busy machine). Here the tests are collected once; each mutant is a fork
-that chooses it, as mutmut would, and runs the tests that have been seen to reach its function, the
-quick ones first, until one fails. FENCEPOST_MUTANTS names a JSON file: the mutants' names, the
-seconds that there are, and where to write what became of each.
+mutmut starts pytest anew for each mutant. Here the tests are collected once and run once, which
+shows what functions each of them reaches and how long it takes. Each mutant is then a fork, in
+which one function is exchanged and the tests that reach it run, the likely and the quick ones
+first, until one fails. FENCEPOST_MUTANTS names a JSON file: the mutants (`[name, code, enough]`,
+the last in seconds of tests as they take without it), the seconds that there are, and where to
+write what became of each.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
+import resource
+import shutil
+import signal
+import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple, NoReturn
 
+import hypothesis
 import pytest
-from _pytest.runner import runtestprotocol
 
-LONGEST = 90.0  # seconds for one mutant; then it hangs, and that is noticed
-# Seconds of tests for one mutant, as they took without it. What the quick ones do not see, the
-# slow ones seldom do: of those that live, one takes as long as fifty that do not.
-ENOUGH = 15.0
-KILLED, SURVIVED, HUNG = "killed", "survived", "hung"
+from torture import planting
+from torture.sampling import HUNG, KILLED, SURVIVED
+
+LONGEST = 300.0  # seconds for one mutant, if it can hold back even the limit for each test
+MEMORY = 4 << 30  # bytes of address space: a mutant may gather without end
+ROUNDS = (1, 4)  # cases of one test in the first round, and in the first two
+LIKELY = 4  # tests tried first, since they have noticed other changes of the function
+NOT_PLANTED = 70
+
+hypothesis.settings.register_profile(  # a failure is enough: it need not be made small
+    "mutants", database=None, deadline=None,
+    phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
+)  # fmt: skip
+hypothesis.settings.load_profile("mutants")
+
+
+class Learned(NamedTuple):
+    """What a run without any mutant has shown."""
+
+    reaching: dict[str, set[str]]  # function -> tests
+    took: dict[str, float]  # test -> seconds of a processor
+    failed: list[str]
+
+
+class Running(NamedTuple):
+    """A fork at work."""
+
+    mutant: str
+    began: float
+    noticed: IO[str]
+    folder: Path
 
 
 class Forking:
     """In the place of pytest's own loop over the tests."""
 
     def __init__(self, wish: dict[str, Any]) -> None:
-        self.names: list[str] = wish["names"]
-        self.end = time.monotonic() + wish["seconds"]
+        self.mutants: list[tuple[str, str, float]] = [tuple(each) for each in wish["mutants"]]
+        self.seconds: float = wish["seconds"]
         self.told = Path(wish["told"])
-        stats = json.loads(Path("mutmut-stats.json").read_text(encoding="utf-8"))
-        self.reaching: dict[str, list[str]] = stats["tests_by_mangled_function_name"]
-        self.took: dict[str, float] = stats["duration_by_test"]
-        self.running: dict[int, tuple[str, float]] = {}
+        self.functions = sorted({function_of(name) for name, *_ in self.mutants})
+        self.learned = Learned({}, {}, [])
+        self.likely: dict[str, Counter[str]] = defaultdict(Counter)
+        self.running: dict[int, Running] = {}
+        self.failed: list[str] = []
+        self.notice: IO[str] | None = None
+        self.reach: planting.Reach | None = None
+        self.fixtures: dict[str, set[str]] = defaultdict(set)
+
+    # -- what pytest calls
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """All mutants, as many at a time as there are processors, until the time is over."""
         items = {item.nodeid: item for item in session.items}
+        self.learned = self._learn(session)
+        if self.learned.failed:
+            raise pytest.UsageError(f"fails without any mutant: {self.learned.failed[:5]}")
+        processors = len(os.sched_getaffinity(0))
+        end = time.monotonic() + self.seconds
         with self.told.open("w") as told:
-            for name in self.names:
-                if time.monotonic() > self.end:
+            for name, code, enough in self.mutants:
+                if time.monotonic() > end:
                     break
-                while len(self.running) >= (os.cpu_count() or 1):
+                while len(self.running) >= processors:
                     self._gather(told)
-                tests = self._tests(name, items)
-                if (child := os.fork()) == 0:
-                    self._inside(name, tests)
-                self.running[child] = name, time.monotonic()
+                self._fork(name, code, [items[test] for test in self._tests(name, enough)])
             while self.running:
                 self._gather(told)
         return True
 
-    def _tests(self, name: str, items: dict[str, pytest.Item]) -> list[pytest.Item]:
-        """What reaches the function: file by file, since they share fixtures, quick ones first."""
-        reaching = self.reaching.get(name.rpartition("__mutmut_")[0], [])
-        files: dict[str, list[str]] = defaultdict(list)
-        for test in sorted(reaching, key=lambda test: self.took.get(test, 1.0)):
-            files[test.split("::")[0]].append(test)
-        cost = {file: self.took.get(tests[len(tests) // 2], 1.0) for file, tests in files.items()}
-        order = [test for file in sorted(files, key=cost.__getitem__) for test in files[file]]
-        there = [test for test in order if test in items]
-        sums = accumulate(self.took.get(test, 1.0) for test in there)
-        return [items[test] for test, sum_ in zip(there, sums, strict=True) if sum_ <= ENOUGH]
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test that fails ends a mutant's fork at once, with its name as the last word."""
+        if not report.failed:
+            return
+        self.failed.append(report.nodeid)
+        if self.notice is not None:
+            self.notice.write(report.nodeid)
+            self.notice.flush()
+            os._exit(1)
 
-    def _inside(self, name: str, tests: list[pytest.Item]) -> None:
-        """The child: never returns. The exit code is 1 as soon as a test fails."""
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(nothing, stream)
-        os.environ["MUTANT_UNDER_TEST"] = name
-        code = 1
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
+        """What a shared fixture reaches counts for all tests of its file."""
+        if self.reach is None or fixturedef.scope == "function":
+            return (yield)
+        with self.reach.recorded() as reached:
+            try:
+                return (yield)
+            finally:
+                self.fixtures[request.node.nodeid] |= reached
+
+    # -- the run without any mutant
+
+    def _learn(self, session: pytest.Session) -> Learned:
+        """It happens in a fork of its own, so that nothing stays of it in the mutants' forks."""
+        with tempfile.TemporaryFile() as file:
+            if (child := os.fork()) == 0:
+                _go_silent()
+                pickle.dump(self._run_once(session.items), file)
+                file.flush()
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            assert status == 0, f"the run without any mutant ended with {status}"
+            file.seek(0)
+            learned: Learned = pickle.load(file)  # noqa: S301  written above
+        return learned
+
+    def _run_once(self, items: list[pytest.Item]) -> Learned:
+        self.reach = planting.Reach(self.functions)
+        by_test: dict[str, set[str]] = {}
+        took: dict[str, float] = {}
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            began = _worked()
+            with self.reach.recorded() as by_test[item.nodeid]:
+                _run(item, following)
+            took[item.nodeid] = _worked() - began
+        reaching: dict[str, set[str]] = defaultdict(set)
+        for test, reached in by_test.items():
+            for function in reached.union(*(
+                self.fixtures[place] for place in self.fixtures if test.startswith(place)
+            )):  # fmt: skip
+                reaching[function].add(test)
+        return Learned(dict(reaching), took, self.failed)
+
+    # -- a mutant
+
+    def _tests(self, name: str, enough: float) -> list[str]:
+        """The likely ones first. Then one case of each test, then three, then all: many cases of
+        one test see much the same. In each round file by file, since they share fixtures."""
+        function, took = function_of(name), self.learned.took
+        cases: Counter[str] = Counter()
+        rounds: dict[tuple[int, str], list[str]] = defaultdict(list)
+        for test in sorted(self.learned.reaching.get(function, ()), key=took.__getitem__):
+            cases[alike := test.split("[")[0]] += 1
+            round_ = sum(cases[alike] > many for many in ROUNDS)
+            rounds[round_, test.split("::")[0]].append(test)
+        middle = {place: took[tests[len(tests) // 2]] for place, tests in rounds.items()}
+        order = sorted(rounds, key=lambda place: (place[0], middle[place]))
+        likely = [test for test, _ in self.likely[function].most_common(LIKELY)]
+        rest = [test for place in order for test in rounds[place]]
+        chosen = list(dict.fromkeys([*likely, *rest]))
+        sums = accumulate(took[test] for test in chosen)
+        return [test for test, sum_ in zip(chosen, sums, strict=True) if sum_ <= enough]
+
+    def _fork(self, name: str, code: str, items: list[pytest.Item]) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="mutant-"))
+        notice = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed where the fork is gathered
+        if (child := os.fork()) == 0:
+            self.notice = notice
+            self._inside(name, code, items, folder)
+        self.running[child] = Running(name, time.monotonic(), notice, folder)
+
+    def _inside(self, name: str, code: str, items: list[pytest.Item], folder: Path) -> NoReturn:
+        """The fork: it ends with 1 as soon as a test fails, and with 0 if none does."""
+        status = NOT_PLANTED
         try:
-            followers = [*tests[1:], None]
-            for item, following in zip(tests, followers, strict=True):
-                reports = runtestprotocol(item, log=False, nextitem=following)
-                if any(report.failed for report in reports):
-                    break
-            else:
-                code = 0
+            os.setsid()
+            _go_silent()
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            if items:
+                items[0].config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
+            planting.plant(function_of(name), code)
+            status = 1
+            for item, following in zip(items, [*items[1:], None], strict=False):
+                limit = 10 + 20 * self.learned.took[item.nodeid]
+                item.add_marker(pytest.mark.timeout(limit))
+                _run(item, following)
+            status = 0
         finally:
-            os._exit(code)
+            os._exit(status)
 
-    def _gather(self, told: Any) -> None:
-        """Wait a moment for a child that has ended, and end one that has run too long."""
-        for child, (name, began) in list(self.running.items()):
+    def _gather(self, told: IO[str]) -> None:
+        """Wait a moment for a fork that has ended, and end one that has run too long."""
+        for child, running in list(self.running.items()):
             ended, status = os.waitpid(child, os.WNOHANG)
-            if not ended and time.monotonic() - began > LONGEST:
-                os.kill(child, 9)
-                os.waitpid(child, 0)
-                verdict = HUNG
-            elif ended:
-                verdict = SURVIVED if status == 0 else KILLED
-            else:
+            took = time.monotonic() - running.began
+            if not ended and took <= LONGEST:
                 continue
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child, signal.SIGKILL)  # with whatever its tests have started
+            if not ended:
+                os.waitpid(child, 0)
+            if os.waitstatus_to_exitcode(status) == NOT_PLANTED:
+                raise RuntimeError(f"{running.mutant} could not be set into the program")
+            verdict = HUNG if not ended else SURVIVED if status == 0 else KILLED
+            running.noticed.seek(0)
+            by = running.noticed.read()
+            running.noticed.close()
+            if by:
+                self.likely[function_of(running.mutant)][by] += 1
+            shutil.rmtree(running.folder, ignore_errors=True)
             del self.running[child]
-            took = round(time.monotonic() - began, 1)
-            told.write(json.dumps([name, verdict, took]) + "\n")
+            told.write(json.dumps([running.mutant, verdict, by, round(took, 2)]) + "\n")
             told.flush()
-        time.sleep(0.005)
+        time.sleep(0.002)
+
+
+def function_of(mutant: str) -> str:
+    """The function that a mutant is one of."""
+    return mutant.rpartition("__mutmut_")[0]
+
+
+def _worked() -> float:
+    """Seconds of a processor, for this process and what it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _run(item: pytest.Item, following: pytest.Item | None) -> None:
+    item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+
+
+def _go_silent() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
 
 
 def pytest_configure(config: pytest.Config) -> None:

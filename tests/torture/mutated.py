@@ -1,14 +1,15 @@
-"""Looks into what mutmut has made: which mutants there are, and what each of them changes.
+"""The mutants of a file, as mutmut makes them, and what each of them changes.
 
-mutmut writes a copy of each file that holds, for each function, the original and its mutants side
-by side, and beside it a `.meta` file that names them.
+mutmut writes each function's original and its mutants side by side; here they are taken apart, so
+that `planting.py` can set one of them into the running program.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
-import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,32 +20,64 @@ SAYS = frozenset({
     "_integer", "_text", "_number",
 })  # fmt: skip
 WORDS = frozenset({"message", "plain", "missing"})
+CONFIGURATION = '[tool.mutmut]\nsource_paths = ["."]\n'  # mutmut wants one, and reads no more of it
 
 
 class Mutant(NamedTuple):
-    """`name` is mutmut's own; `change` tells function and lines, whatever the numbering."""
+    """`name` is mutmut's own; `change` tells function and lines, whatever the numbering; `code` is
+    the function as it is changed, with its class around it; `wording`: only what is said differs,
+    to people or (an assert) to the type checker."""
 
     name: str
     change: str
     wording: bool
+    code: str
 
 
-def mutants(folder: Path) -> Iterator[Mutant]:
-    """All mutants below the folder `mutants/` that mutmut has made."""
-    for meta in sorted(folder.rglob("*.py.meta")):
-        codes = json.loads(meta.read_text(encoding="utf-8"))["exit_code_by_key"]
-        functions = _functions(meta.with_suffix(""))
-        module = next((key.rpartition(".")[0] for key in codes), "")
-        for key in codes:
-            name = key.rpartition(".")[2]
-            original = functions[name.rpartition("__mutmut_")[0] + "__mutmut_orig"]
-            yield Mutant(key, _change(module, original, functions[name]),
-                         _same_but_for_words(original, functions[name]))  # fmt: skip
+def mutants(root: Path, rooms: tuple[str, ...]) -> list[Mutant]:
+    """All mutants of these folders of the package, in the order of files and lines."""
+    from mutmut.mutation.file_mutation import mutate_file_contents  # type: ignore[import-not-found]
+
+    found: list[Mutant] = []
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path("pyproject.toml").write_text(CONFIGURATION, encoding="utf-8")
+        for path in sorted(path for room in rooms for path in (root / room).glob("*.py")):
+            module = ".".join(path.relative_to(root.parent).with_suffix("").parts)
+            made = mutate_file_contents(str(path), path.read_text(encoding="utf-8"))
+            found += _of_file(module, made.code)
+    return found
 
 
-def _functions(path: Path) -> dict[str, ast.FunctionDef]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+def _of_file(module: str, code: str) -> Iterator[Mutant]:
+    functions = _functions(ast.parse(code))
+    originals: dict[str, tuple[list[str], str]] = {}
+    for name, mutant in functions.items():
+        mangled, _, number = name.rpartition("__mutmut_")
+        if number.isdigit():
+            if mangled not in originals:
+                lines = _lines(functions[f"{mangled}__mutmut_orig"])
+                originals[mangled] = lines, _without_words(lines)
+            (before, plain), after = originals[mangled], _lines(mutant)
+            yield Mutant(f"{module}.{name}", _change(module, mangled, before, after),
+                         plain == _without_words(after), _code(mangled, after))  # fmt: skip
+
+
+def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def owner_and_name(mangled: str) -> tuple[str, str]:
+    """`xǁFrontierǁroot` is the method `root` of `Frontier`, `x_root` the function `root`."""
+    if mangled.startswith("xǁ"):
+        _, owner, name = mangled.split("ǁ")
+        return owner, name
+    return "", mangled.removeprefix("x_")
+
+
+def _code(mangled: str, lines: list[str]) -> str:
+    owner, name = owner_and_name(mangled)
+    named = [lines[0].replace("def f(", f"def {name}(", 1), *lines[1:]]
+    return "\n".join([f"class {owner}:", *(f" {line}" for line in named)] if owner else named)
 
 
 def _lines(function: ast.FunctionDef) -> list[str]:
@@ -53,11 +86,10 @@ def _lines(function: ast.FunctionDef) -> list[str]:
     return [f"def f({ast.unparse(function.args)}):", *(f" {line}" for line in body.split("\n"))]
 
 
-def _change(module: str, original: ast.FunctionDef, mutant: ast.FunctionDef) -> str:
+def _change(module: str, mangled: str, before: list[str], after: list[str]) -> str:
     """`journal.tree.root: if a < b: => if a <= b:`"""
-    name = original.name.removesuffix("__mutmut_orig").removeprefix("x_").strip("ǁ")
-    name = name.removeprefix("xǁ").replace("ǁ", ".")
-    lines = [line for line in difflib.ndiff(_lines(original), _lines(mutant)) if line[0] in "-+"]
+    name = ".".join(filter(None, owner_and_name(mangled)))
+    lines = [line for line in difflib.ndiff(before, after) if line[0] in "-+"]
     old = " ".join(line[2:].strip() for line in lines if line[0] == "-")
     new = " ".join(line[2:].strip() for line in lines if line[0] == "+")
     return f"{module.removeprefix('fencepost.')}.{name}: {old} => {new}"
@@ -82,6 +114,10 @@ class _WithoutWords(ast.NodeTransformer):
             node.args[-1] = ast.Constant("")
         return self.generic_visit(node)
 
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        """It tells the type checker what the lines before have made sure of."""
+        return ast.Pass()
+
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         """`message = …`"""
         if ast.unparse(node.targets[0]) in WORDS:
@@ -89,9 +125,5 @@ class _WithoutWords(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def _same_but_for_words(original: ast.FunctionDef, mutant: ast.FunctionDef) -> bool:
-    both = []
-    for function in (original, mutant):
-        copy = ast.parse("\n".join(_lines(function)))
-        both.append(ast.dump(_WithoutWords().visit(copy)))
-    return both[0] == both[1]
+def _without_words(lines: list[str]) -> str:
+    return ast.dump(_WithoutWords().visit(ast.parse("\n".join(lines))))

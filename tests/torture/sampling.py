@@ -1,0 +1,52 @@
+"""What a sample of mutants says of all of them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+from torture.equivalent import SAME
+from torture.mutated import Mutant
+
+TARGET = 0.95
+SURE = 1.645  # standard deviations: 95 of 100 samples that say so are right
+KILLED, SURVIVED, HUNG = "killed", "survived", "hung"
+
+
+def at_least(killed: int, tried: int) -> float:
+    """The share of all mutants that are noticed, as far as so small a sample can tell: the lower
+    end of Wilson's interval."""
+    if not tried:
+        return 0.0
+    share, square = killed / tried, SURE * SURE
+    spread = SURE * math.sqrt(share * (1 - share) / tried + square / (4 * tried * tried))
+    return (share + square / (2 * tried) - spread) / (1 + square / tried)
+
+
+def verdict(
+    there_are: int, drawn: list[Mutant], told: dict[str, tuple[str, str, float]]
+) -> dict[str, Any]:
+    """The counts, each mutant that lives, and a failure if too few are noticed."""
+    became = Counter(what for what, _, _ in told.values())
+    lived = [mutant for mutant in drawn if told.get(mutant.name, "?")[0] == SURVIVED]
+    unknown = sorted(mutant for mutant in lived if mutant.change not in SAME)
+    killed = became[KILLED] + became[HUNG]
+    asked = killed + len(unknown)
+    surely, share = at_least(killed, asked), killed / max(1, asked)
+    failures = [] if surely >= TARGET else [{
+        "name": f"{killed} of {asked} mutants were noticed ({share:.1%}): of all of them that is "
+                f"{surely:.1%} or more, and not surely {TARGET:.0%}"
+    }]  # fmt: skip
+    return {
+        "mutants": there_are, "tried": len(told), "killed": killed,
+        "of_these_hung": became[HUNG],
+        "known_to_be_the_same": len(lived) - len(unknown), "lived": len(unknown),
+        "noticed": f"{share:.1%} of those tried, {surely:.1%} or more of all",
+        "survivors": [
+            {"name": mutant.change, "replay": f"FENCEPOST_MUTANT={mutant.name} "
+             "python3 tests/torture.py --only mutants --no-ledger"}
+            for mutant in unknown
+        ],
+        "failures": failures,
+    }  # fmt: skip

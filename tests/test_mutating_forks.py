@@ -76,7 +76,8 @@ def judged(killed, lived=0, same=0):
     drawn += [some(9_000 + number, next(iter(SAME))) for number in range(same)]
     told = {mutant.name: ("survived", "", 1.0) for mutant in drawn}
     told |= {mutant.name: ("killed", "t", 0.1) for mutant in drawn[:killed]}
-    return sampling.verdict(5_000, drawn, told)
+    made = [*drawn, some(8_000)._replace(wording=True)]
+    return sampling.verdict(made, drawn, told)
 
 
 def test_a_sample_says_of_all_mutants_no_more_than_it_can():
@@ -94,7 +95,8 @@ def test_a_sample_says_of_all_mutants_no_more_than_it_can():
 def test_a_part_passes_only_if_ninety_five_of_a_hundred_are_surely_noticed(killed, lived, passes):
     told = judged(killed, lived)
     assert (told["failures"] == []) is passes
-    assert (told["mutants"], told["tried"]) == (5_000, killed + lived)
+    assert (told["mutants"], told["tried"]) == (killed + lived + 1, killed + lived)
+    assert told["only_words"] == 1
     assert (told["killed"], told["lived"]) == (killed, lived)
 
 
@@ -102,8 +104,8 @@ def test_a_mutant_known_to_be_the_same_counts_apart_and_each_other_one_is_named(
     told = judged(600, 2, same=3)
     assert (told["tried"], told["killed"], told["lived"]) == (605, 600, 2)
     assert told["known_to_be_the_same"] == 3
-    assert told["survivors"] == [
-        {"name": "rules.x: a => b",
+    assert told["noted"] == [
+        {"name": "lives: rules.x: a => b",
          "replay": f"FENCEPOST_MUTANT=fencepost.rules.x__mutmut_{number} "
          "python3 tests/torture.py --only mutants --no-ledger"}
         for number in (600, 601)

@@ -50,6 +50,15 @@ def test_the_page_adds_up_the_runs_and_names_what_was_found():
     assert "Nothing in the runs" not in page and "Nothing in the runs" in ledger.page([a_run()])
 
 
+def test_what_the_last_run_of_a_part_has_noted_is_told_and_is_no_failure(command, capsys):
+    noted = a_run()
+    noted["parts"]["kills"]["noted"] = [{"name": "a mutant lives", "replay": "like this"}]
+    assert "kills: a mutant lives; again: `like this`" in ledger.page([a_run(), noted])
+    assert "a mutant lives" not in ledger.page([noted, a_run()])
+    assert command.show(noted) == 0
+    assert "noted kills: a mutant lives\n  again: like this" in capsys.readouterr().out
+
+
 def test_a_run_adds_one_line_and_makes_the_page_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger, "LINES", tmp_path / "lines.jsonl")
     monkeypatch.setattr(ledger, "PAGE", tmp_path / "page.md")

@@ -87,7 +87,7 @@ def run_part(name: str, seconds: float, seed: int) -> dict[str, Any]:
         found = json.loads(told.read_text()) if told.exists() else {
             "failures": [{"name": f"the part ended with {code} and told nothing"}]
         }  # fmt: skip
-    failures = found.pop("failures", [])
+    failures, noted = found.pop("failures", []), found.pop("noted", [])
     if not failures:
         log.unlink()
     again = f"python3 tests/torture.py --only {name} --seed {seed} --minutes {seconds / 60:.3g}"
@@ -96,7 +96,7 @@ def run_part(name: str, seconds: float, seed: int) -> dict[str, Any]:
         failure.setdefault("replay", again)
     found["seconds"] = round(time.monotonic() - began)
     print(f"    {name}: {found['seconds']} s, {len(failures)} failures", flush=True)
-    return {"counts": found, "failures": failures}
+    return {"counts": found, "failures": failures, **({"noted": noted} if noted else {})}
 
 
 def run_all(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -132,6 +132,9 @@ def show(run: dict[str, Any]) -> int:
                          for what, n in counts.items())  # fmt: skip
         print(f"{name:<18} {told['counts']['seconds']:>7} {len(told['failures']):>8}  {said}")
         failures += [(name, failure) for failure in told["failures"]]
+    for name, told in run["parts"].items():
+        for noted in told.get("noted", ()):
+            print(f"\nnoted {name}: {noted['name']}\n  again: {noted['replay']}")
     for name, failure in failures:
         print(f"\nFAILED {name}: {failure['name']}\n  again: {failure['replay']}")
     if not failures:

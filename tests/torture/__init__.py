@@ -11,8 +11,9 @@ A part is a module with
 
 `run` works for about `seconds` and returns counts by name (integers, or short texts). What it
 found wrong stands in the list "failures", each `{"name": what, "replay": how to see it again}`;
-an exception counts as a failure named after it. Nothing is left out in silence: a part that
-cannot run here raises. A new part is a new file; nothing else has to be told of it.
+an exception counts as a failure named after it. A list "noted" has the same form: what is named
+and is no failure by itself (a mutant that lives, while few do). Nothing is left out in silence: a
+part that cannot run here raises. A new part is a new file; nothing else has to be told of it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ import torture
 ROOT = Path(__file__).resolve().parent.parent.parent
 LINES, PAGE = ROOT / "docs" / "reliability.jsonl", ROOT / "docs" / "reliability.md"
 # How many there are of something, and not how many were tried: not added up.
-HIGHEST = ("call_sites", "faults_there_are", "mutants", "deepest", "planted_bugs", "guards_found")
+HIGHEST = ("call_sites", "faults_there_are", "mutants", "only_words", "deepest",
+           "planted_bugs", "guards_found")  # fmt: skip
 KEPT = 30  # runs that the page lists one by one; the file has all
 
 HEAD = """\
@@ -69,7 +70,7 @@ def append(run: dict[str, Any]) -> None:
 
 def page(runs: list[dict[str, Any]]) -> str:
     """The page. It says only what the lines say."""
-    return "\n".join([HEAD, *_parts(runs), *_failures(runs), *_runs(runs)])
+    return "\n".join([HEAD, *_parts(runs), *_failures(runs), *_noted(runs), *_runs(runs)])
 
 
 def _numbers(counts: dict[str, Any]) -> dict[str, int]:
@@ -109,6 +110,18 @@ def _failures(runs: list[dict[str, Any]]) -> list[str]:
                 became = f" → {failure['came_to']}" if "came_to" in failure else ""
                 said.append(f"- {where}: {failure['name']}{became}")
     return [*(said if len(said) > 2 else [*said, "Nothing in the runs listed here."]), ""]
+
+
+def _noted(runs: list[dict[str, Any]]) -> list[str]:
+    """What the last run of each part has named that is no failure by itself."""
+    last = {name: (run, told) for run in runs for name, told in run["parts"].items()}
+    said = [
+        f"- {run['date']}, product {run['product_sha256'][:12]}, {name}: {noted['name']}; "
+        f"again: `{noted['replay']}`"
+        for name, (run, told) in sorted(last.items())
+        for noted in told.get("noted", ())
+    ]
+    return ["## What was noted by the last run of a part", "", *said, ""] if said else []
 
 
 def _runs(runs: list[dict[str, Any]]) -> list[str]:

@@ -25,9 +25,10 @@ def at_least(killed: int, tried: int) -> float:
 
 
 def verdict(
-    there_are: int, drawn: list[Mutant], told: dict[str, tuple[str, str, float]]
+    made: list[Mutant], drawn: list[Mutant], told: dict[str, tuple[str, str, float]]
 ) -> dict[str, Any]:
-    """The counts, each mutant that lives, and a failure if too few are noticed."""
+    """What became of the `drawn` ones out of all that were `made`: the counts, each mutant that
+    lives, and a failure if too few are noticed. `mutants` counts those that change only words."""
     became = Counter(what for what, _, _ in told.values())
     lived = [mutant for mutant in drawn if told.get(mutant.name, "?")[0] == SURVIVED]
     unknown = sorted(mutant for mutant in lived if mutant.change not in SAME)
@@ -39,12 +40,13 @@ def verdict(
                 f"{surely:.1%} or more, and not surely {TARGET:.0%}"
     }]  # fmt: skip
     return {
-        "mutants": there_are, "tried": len(told), "killed": killed,
+        "mutants": len(made), "only_words": sum(mutant.wording for mutant in made),
+        "tried": len(told), "killed": killed,
         "of_these_hung": became[HUNG],
         "known_to_be_the_same": len(lived) - len(unknown), "lived": len(unknown),
         "noticed": f"{share:.1%} of those tried, {surely:.1%} or more of all",
-        "survivors": [
-            {"name": mutant.change, "replay": f"FENCEPOST_MUTANT={mutant.name} "
+        "noted": [
+            {"name": f"lives: {mutant.change}", "replay": f"FENCEPOST_MUTANT={mutant.name} "
              "python3 tests/torture.py --only mutants --no-ledger"}
             for mutant in unknown
         ],

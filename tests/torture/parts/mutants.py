@@ -91,9 +91,10 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="mutants-") as place:
         folder = Path(place)
         copied(folder)
-        made = [m for m in mutated.mutants(folder / "fencepost", ROOMS) if not m.wording]
-        drawn = random.Random(seed).sample(made, len(made))
+        made = mutated.mutants(folder / "fencepost", ROOMS)
+        asked = [mutant for mutant in made if not mutant.wording]
+        drawn = random.Random(seed).sample(asked, len(asked))
         if chosen := os.environ.get("FENCEPOST_MUTANT"):
             drawn = [mutant for mutant in made if mutant.name == chosen]
         told = tried(folder, drawn, seconds)
-    return verdict(len(made), drawn, told)
+    return verdict(made, drawn, told)

@@ -76,7 +76,7 @@ def with_what_happened(calls: list[Call], asked_again: dict[str, Call]) -> Itera
         else:
             found[number].append(call)
     for same in found.values():  # of two with the same bytes one has done it: nobody knows which
-        outcome = {**outcome_of(asked_again[same[0].name]), "leases": [], "replayed": False}
+        outcome = {**outcome_of(asked_again[same[0].name]), "leases": None, "replayed": False}
         yield same[0]._replace(
             call=min(call.call for call in same), back=max(call.back for call in same),
             told={"outcome": outcome},
@@ -98,7 +98,7 @@ def judged(
         if verdict.holds is not True:
             what = "gave_up" if verdict.holds is None else "not_linearizable"
             counts[what] += 1
-            wrong.append(f"{what.replace('_', ' ')}: task {task_id}\n{told(history, verdict)}")
+            wrong.append(f"{what.replace('_', ' ')}: task {task_id}\n{shown_end(history, verdict)}")
     return {**counts, "wrong": wrong}
 
 
@@ -116,7 +116,8 @@ def history_of(task_id: str, queue: str, calls: list[Call], clock: record.Fast) 
         if concerns(call.asked, task_id, queue):
             op = _op(call, task_id, clock)
             if op is not None:
-                found.append(Event(call.call, call.back, op))
+                shown_too = _lease_shown(call, op, task_id)
+                found += [Event(call.call, call.back, each) for each in (op, *shown_too)]
     return in_line(found)
 
 
@@ -196,14 +197,21 @@ def told_by(op: Op, command: dict[str, Any], outcome: dict[str, Any], task_id: s
         for named in entry["tasks"]:
             if named["task_id"] == task_id:
                 item = named.get("before", ""), named["state"], named["fence"], named["revision"]
-    grants = [lease for lease in outcome["leases"] if lease["task_id"] == task_id]
     room = len(outcome["task_ids"]) < command.get("limit", 1)
-    op = op._replace(item=item, room=room, replayed=outcome["replayed"])
-    for lease in grants:
-        end = from_rfc3339(lease["lease_expires_at"])
-        grant = lease["fencing_token"], lease["revision"], lease["attempt"], end
-        op = op._replace(grant=grant)
-    return op
+    return op._replace(item=item, room=room, replayed=outcome["replayed"])
+
+
+def _lease_shown(call: Call, op: Op, task_id: str) -> Iterator[Op]:
+    """What an answered claim shows of the lease that it took, now or when it was first sent."""
+    leases = outcome_of(call).get("leases")
+    if op.verb == "claim" and op.item and op.receipt and leases is not None:
+        grant = None
+        for lease in leases:
+            if lease["task_id"] == task_id:
+                end = from_rfc3339(lease["lease_expires_at"])
+                grant = lease["fencing_token"], lease["revision"], lease["attempt"], end
+        at = (op.first, op.last) if op.replayed else (op.receipt.at, op.receipt.at)
+        yield Op("shown", *at, fence=op.item[2], grant=grant)
 
 
 def across(calls: list[Call]) -> list[str]:
@@ -226,7 +234,7 @@ def across(calls: list[Call]) -> list[str]:
     return wrong
 
 
-def told(history: list[Event], verdict: Verdict, most: int = 8) -> str:
+def shown_end(history: list[Event], verdict: Verdict, most: int = 8) -> str:
     """The end of the longest line that was found, its states, and what could not follow."""
     events = sorted(history, key=lambda event: event[:2])
     lines = [f"  {len(verdict.order)} of {len(events)} stand in a line, which ends with"]

@@ -8,6 +8,10 @@ goes on with both sides of each boundary that lies between, and remembers which 
 lease may be taken over, or refused as expired, only if its end can have come by then; and a holder
 may be honoured only if it can still have been to come. An end that a killed renewal may have moved,
 and a back-off drawn at random, are known as a span until somebody has read them.
+
+The leases beside a claim's receipt are read when all is done that shares its commit, and so they
+are an operation of their own ("shown"), of the same instant. A claim or a sweep that was told of
+less than it would have taken says of every other task that it was not to be had.
 """
 
 from __future__ import annotations
@@ -123,7 +127,10 @@ class OneTask:
 
     def _at(self, was: Was, op: Op, late: bool, due: bool, last: int) -> Iterator[Was]:
         known = op.key in was.known
-        if op.status == "unknown":
+        if op.verb == "shown":
+            if _shows(was, op, late):
+                yield was
+        elif op.status == "unknown":
             yield was
             if op.verb == "renew" and not known and not self._refusal(was, op, late):
                 low, high = was.end
@@ -138,7 +145,7 @@ class OneTask:
             if right:
                 yield was
         elif op.replayed:
-            if (op.key, op.sha, op.receipt) in was.known and _still(was, op, late):
+            if (op.key, op.sha, op.receipt) in was.known:
                 yield was
         elif not known:
             for new in self._accepted(was, op, late, due, last):
@@ -198,12 +205,10 @@ class OneTask:
                 yield was._replace(state=self._lapse(was))
         elif free and op.item[2] > was.fence and op.receipt is not None:
             end = op.receipt.at + op.seconds * SECOND
-            new = was._replace(
+            yield was._replace(
                 state="leased", fence=op.item[2], worker=op.worker, end=(end, end),
                 attempt=was.attempt + 1,
             )  # fmt: skip
-            if op.grant in (None, (new.fence, len(new.results), new.attempt, end)):
-                yield new
 
     def _swept(self, was: Was, op: Op, late: bool, due: bool) -> Iterator[Was]:
         lapsed = was.state == "leased" and late
@@ -265,7 +270,7 @@ def _moments(was: Was, verb: str, first: int, last: int) -> Iterator[tuple[Was, 
     if verb == "claim" and was.state == "ready":
         for due, a, b, span in _split(first, last, was.due):
             yield was._replace(now=a, due=span), True, due, b
-    elif was.fence and (verb in ON_LEASE or verb in ("claim", "sweep")):
+    elif was.fence and (verb in ON_LEASE or verb in ("claim", "sweep", "shown")):
         for late, a, b, span in _split(first, last, was.end):
             yield was._replace(now=a, end=span), late, False, b
     else:
@@ -278,7 +283,7 @@ def _renewed(was: Was, op: Op, last: int) -> Iterator[Was]:
     instant = end - op.seconds * SECOND
     if was.now <= instant <= last and low <= end:
         yield was._replace(end=(end, end), now=instant)
-    elif low <= end <= high and was.now <= instant:
+    if low <= end <= high and was.now <= instant:
         yield was._replace(end=(end, end))
 
 
@@ -315,15 +320,15 @@ def _holder(was: Was, op: Op) -> bool:
     return (op.worker, op.fence) == (was.worker, was.fence)
 
 
-def _still(was: Was, op: Op, late: bool) -> bool:
-    """A claim told again shows the lease if it still lives, and only then."""
-    if op.verb != "claim" or op.item is None:
-        return True
-    lives = was.state == "leased" and was.fence == op.item[2] and not late
-    shown = (was.fence, len(was.results), was.attempt, was.end[0]) if lives else None
-    if lives and op.grant is not None and was.end[0] != was.end[1]:
-        shown = (*shown[:3], op.grant[3])  # type: ignore[index]
-    return op.grant == shown
+def _shows(was: Was, op: Op, late: bool) -> bool:
+    """After a claim its lease is shown if it still lives, and only then."""
+    assert op.fence is not None
+    if was.state != "leased" or was.fence != op.fence or late:
+        return op.grant is None and was.fence >= op.fence
+    if op.grant is None:
+        return False
+    *plain, end = op.grant
+    return plain == [was.fence, len(was.results), was.attempt] and was.end[0] <= end <= was.end[1]
 
 
 def _read(was: Was, row: tuple[object, ...]) -> Iterator[Was]:

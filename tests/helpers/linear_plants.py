@@ -16,7 +16,7 @@ from fencepost.rules import fence, lifecycle
 from fencepost.rules import results as result_rules
 from fencepost.storage.sqlite import driver
 from helpers.faults import Patch, dropped, edit, replace_function
-from helpers.killing import told_in_fork
+from helpers.killing import Tell, told_in_fork
 from helpers.linear_record import Plan
 from helpers.linear_run import recorded
 from helpers.scratch import scratch
@@ -116,18 +116,31 @@ PLANTS: dict[str, tuple[Callable[[Patch], None], int]] = {  # and the threads th
 }
 
 
-def with_faults(seed: int, seconds: float) -> dict[str, dict[str, Any]]:
-    """What a recording finds of each fault."""
+MOST_ROUNDS = 30
+A_ROUND = 90  # operations of each thread
+
+
+def with_faults(seed: int) -> dict[str, dict[str, Any]]:
+    """Recording after recording of each fault until its answers stand in no line: what the last
+    one has found, and how many operations it took in all."""
     logging.disable()
     found = {}
     for name, (plant, threads) in PLANTS.items():
 
-        def work(tell: Any, plant: Callable[[Patch], None] = plant, threads: int = threads) -> None:
+        def work(
+            tell: Tell, plant: Callable[[Patch], None] = plant, threads: int = threads
+        ) -> None:
             plant(pytest.MonkeyPatch())
-            with scratch() as folder:
-                plan = Plan(str(folder), seed, seconds, 3, threads, most_steps=20_000)
-                told = recorded(*plan)
-            tell({**told, "wrong": [line[:3_000] for line in told["wrong"][:5]]})
+            operations = 0
+            for number in range(MOST_ROUNDS):
+                with scratch() as folder:
+                    plan = Plan(str(folder), seed + number, 30, 3, threads, (), A_ROUND, 1, 20_000)
+                    told = recorded(*plan)
+                operations += told["operations"]
+                if told["not_linearizable"]:
+                    break
+            wrong = [line[:3_000] for line in told["wrong"][:5]]
+            tell({**told, "operations": operations, "rounds": number + 1, "wrong": wrong})
 
         code, told = told_in_fork(work)
         found[name] = told[-1] if told else {"wrong": [f"it ended with {code}"]}

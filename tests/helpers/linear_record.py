@@ -31,7 +31,10 @@ from helpers.linear import MOST_STEPS
 RATE = 100  # microseconds of the store for each that passes
 HOT, ASKING = "hot", "asking"  # queues: what lapses on the second is blocked
 QUEUES = {HOT: 4, ASKING: 2}
-SETTINGS = {HOT: {"max_attempts": 3}, ASKING: {"max_attempts": 3, "on_lapse": "reconcile"}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    HOT: {"max_attempts": 3},
+    ASKING: {"max_attempts": 3, "on_lapse": "reconcile"},
+}
 WORKERS = 3  # names that the processes share, so that two may hold one lease
 LONGEST = 20  # seconds beyond its time that a life may take; then it hangs
 
@@ -54,17 +57,19 @@ class Fast:
 
 
 class Plan(NamedTuple):
-    """How one recording goes. `threads` is the number of threads in each process, `kills` are the
-    ways in which every second process ends, life after life: "step" (at some step of a command),
-    "commit" (between a commit and its answer), "moment" (whenever it may be)."""
+    """How one recording goes: until the time is over, or until each thread of each process has
+    made its operations. `kills` are the ways in which every second process ends, life after life:
+    "step" (at some step of a command), "commit" (between a commit and its answer), "moment"
+    (whenever it may be)."""
 
     folder: str
     seed: int
     seconds: float
     processes: int = 4
-    threads: int = 1
+    threads: int = 1  # of each process
     kills: tuple[str, ...] = ("step", "commit", "moment")
-    most: int = 1_000_000  # operations of one thread
+    most: int = 1_000_000  # operations of a thread in one life
+    lives: int = 1_000_000  # of one process
     most_steps: int = MOST_STEPS  # of the search in one history
 
 
@@ -273,10 +278,10 @@ def _condemn(chance: random.Random, ways: tuple[str, ...]) -> None:
     """To be killed in one of these ways."""
     way = chance.choice(ways)
     if way == "step":
-        die_at(chance.randrange(40, 1_500))
+        die_at(chance.randrange(40, 1_000))
     elif way == "commit":
-        die_after_commit(chance.randrange(1, 60))
+        die_after_commit(chance.randrange(1, 20))
     else:
-        killer = threading.Timer(chance.uniform(0.01, 0.4), os.kill, (os.getpid(), signal.SIGKILL))
+        killer = threading.Timer(chance.uniform(0.01, 0.3), os.kill, (os.getpid(), signal.SIGKILL))
         killer.daemon = True
         killer.start()

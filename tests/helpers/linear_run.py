@@ -90,7 +90,8 @@ def _lives(
         process, life = running.pop(child)
         deaths[f"{process}x{life}"] = time.monotonic_ns()
         codes.append(os.waitstatus_to_exitcode(status))
-        if codes[-1] == -signal.SIGKILL and time.monotonic_ns() < end:
+        ended = time.monotonic_ns() > end or life + 1 >= plan.lives
+        if codes[-1] == -signal.SIGKILL and not ended:
             begin(process, life + 1)
     return deaths, codes
 

@@ -11,11 +11,13 @@ import inspect
 import logging
 
 import helpers.laws_people
-import helpers.laws_purge  # noqa: F401
+import helpers.laws_purge
+import helpers.laws_tokens  # noqa: F401
 import pytest
 from helpers import faults, guards, lookups
 from helpers.laws import LAWS
 from helpers.mutants import MACHINE, RULES
+from helpers.mutants_tokens import TOKENS
 from helpers.stand import Stand
 
 from fencepost.rules import authority, fence, lifecycle, limits
@@ -45,14 +47,14 @@ def found_by(law):
     return None
 
 
-@pytest.mark.parametrize("mutant", [*RULES, *MACHINE], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*RULES, *MACHINE, *TOKENS], ids=lambda mutant: mutant.name)
 def test_each_planted_fault_is_found_by_the_law_named_for_it(mutant, monkeypatch):
     mutant.plant(monkeypatch)
     assert found_by(mutant.law) is not None, f"{mutant.law} does not see that {mutant.name}"
 
 
 def test_at_least_forty_faults_are_planted_and_each_law_named_exists():
-    planted = [*RULES, *MACHINE]
+    planted = [*RULES, *MACHINE, *TOKENS]
     assert len(planted) >= 40
     assert {mutant.law for mutant in planted} <= set(LAWS)
     assert len({mutant.name for mutant in planted}) == len(planted)
@@ -67,7 +69,8 @@ def test_every_rule_is_taken_away_once():
         if inspect.isfunction(function) and function.__module__ == module.__name__
         and function.__annotations__.get("return") == "str | None"
     }  # fmt: skip
-    taken = {m.name.removesuffix(" never refuses") for m in RULES if "never refuses" in m.name}
+    planted = [*RULES, *TOKENS]
+    taken = {m.name.removesuffix(" never refuses") for m in planted if "never refuses" in m.name}
     assert taken == rules
 
 
@@ -111,6 +114,8 @@ SEEN_BY = {
     "close_openings": [ERASED, NEIGHBOUR, NAMED],
     "keys_of_task": ["an_erased_command_is_never_carried_out_again", NEIGHBOUR, NAMED],
     "delete_naming": [NAMED],
+    "revoke_token": ["what_is_written_of_a_revocation_is_guarded",
+                     "a_token_that_is_revoked_again_stays_as_it_was"],
     "delete_results": [GONE, OWING],
     "entries_of_tasks": [OWING, LAST],
     "entries_naming": [LAST, BATCHED],

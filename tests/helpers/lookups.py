@@ -78,6 +78,36 @@ def queues_by_name(stand: Stand) -> None:
     assert found(stand, "queues_by_name", names=[["t", QUEUE]]) == ids(chosen)
 
 
+def _three_tokens(stand: Stand) -> list[str]:
+    """Their digests; two are of one scope."""
+    digests = [f"{n:02}" * 32 for n in range(3)]
+    for scope, digest in zip("sst", digests, strict=True):
+        stand.ask(c.TokenCreate(digest, "worker", "w"), scope=scope, key=digest)
+    return digests
+
+
+@lookup
+def tokens_by_id(stand: Stand) -> None:
+    _three_tokens(stand)
+    second = rows(stand, "token")[1]
+    assert found(stand, "tokens_by_id", ids=[second["token_id"], "no"]) == [second["token_id"]]
+
+
+@lookup
+def token_by_sha256(stand: Stand) -> None:
+    digest = bytes.fromhex(_three_tokens(stand)[1])
+    chosen = [t for t in rows(stand, "token") if t["sha256"] == digest]
+    assert found(stand, "token_by_sha256", sha256=digest) == ids(chosen, "token_id")
+
+
+@lookup
+def tokens_of_scope(stand: Stand) -> None:
+    _three_tokens(stand)
+    chosen = [t for t in rows(stand, "token") if t["scope"] == "s"]
+    assert len(chosen) == 2
+    assert found(stand, "tokens_of_scope", scope="s") == ids(chosen, "token_id")
+
+
 @lookup
 def tasks_by_id(stand: Stand) -> None:
     third = rows(stand, "task")[2]

@@ -45,7 +45,8 @@ on conflict (scope) do update set policy_version = excluded.policy_version,
 
 -- name: tokens_by_id
 select t.token_id, t.scope, t.kind, t.actor, t.queues, t.created_at, t.expires_at, t.revoked_at
-from json_each(:ids) j cross join fencepost_token t on t.token_id = j.value;
+from json_each(:ids) j cross join fencepost_token t
+    on t.token_id = j.value;
 
 -- name: token_by_sha256
 select token_id, scope, kind, actor, queues, created_at, expires_at, revoked_at

@@ -67,13 +67,18 @@ class Places(Pages):
     def _may_read(self) -> None:
         """A token that does not count any more shows nothing at all, a revoked scope nothing but
         to the operator and the auditor."""
-        caller = self.caller
-        if caller.token is not None:
-            token = self._store.read(reading.token_by_id(caller.token))
-            if code := authority.unauthenticated(caller, token, self.now()):
-                raise turned_away(code)
-        if caller.kind not in authority.SEES_ALL and self._scope().revoked:
+        self.check_token()
+        if self.caller.kind not in authority.SEES_ALL and self._scope().revoked:
             raise turned_away("scope_revoked")
+
+    def check_token(self) -> None:
+        """Raises Unauthenticated where the caller's token does not count any more."""
+        caller = self.caller
+        if caller.token is None:
+            return
+        token = self._store.read(reading.token_by_id(caller.token))
+        if code := authority.unauthenticated(caller, token, self.now()):
+            raise turned_away(code)
 
 
 def not_found(message: str) -> Outcome:

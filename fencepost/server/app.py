@@ -13,7 +13,7 @@ from starlette.routing import Router
 
 from fencepost.clock import SECOND, Clock, to_rfc3339
 from fencepost.handle import Handle
-from fencepost.issues import FencepostError, InvalidRequest
+from fencepost.issues import FencepostError, InvalidRequest, Unauthenticated
 from fencepost.log import Log
 from fencepost.server.answers import (
     Answer,
@@ -31,6 +31,7 @@ from fencepost.server.settings import ServerSettings
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 log = Log("fencepost.server")
+MALFORMED = (400, 415)
 
 
 class Application:
@@ -81,6 +82,8 @@ class Application:
             )
         except Fault as fault:
             await exchange.answer(of_fault(fault))
+        except Unauthenticated:
+            await exchange.answer(of_fault(not_counting()))
         except FencepostError as error:
             await exchange.answer(of_error(error))
         except Exception:  # the caller is told that it is ours, and no more
@@ -170,18 +173,15 @@ class _Endpoint:
         if self._route.open:
             await exchange.answer(await self._route.run(service, asked, receive))
             return
-        asked.caller = await service.callers.recognise(asked, fresh=not self._route.verb)
+        asked.caller = await service.callers.recognise(asked)
         service.limits.ask(asked.caller)
         try:
             answer = await self._route.run(service, asked, receive)
-        except InvalidRequest:
+        except (InvalidRequest, Fault) as error:
             # rule 1 goes before rule 2: who may not ask is not told what was wrong
-            asked.caller = await service.callers.recognise(asked, fresh=True)
-            await service.bridge.read(service.handle(asked).scope)
+            if not isinstance(error, Fault) or error.status in MALFORMED:
+                await service.bridge.read(service.handle(asked).scope)
             raise
-        if answer.code == "unauthenticated":
-            service.callers.forget(asked)
-            raise not_counting()
         await exchange.answer(answer)
 
 

@@ -1,5 +1,6 @@
-"""Who is asking. A token is looked up by its digest; whether it still counts is judged anew inside
-the transaction for commands, and by a fresh look for everything that is read."""
+"""Who is asking. A token is looked up by its digest once and remembered, since nothing of it can
+change but its end; whether it has ended is judged each time: by the transaction that carries a
+command out, and by the handle before it shows anything."""
 
 from __future__ import annotations
 
@@ -26,22 +27,21 @@ class Callers:
         self._dev = dev
         self._known: OrderedDict[bytes, Token] = OrderedDict()
 
-    async def recognise(self, asked: Asked, *, fresh: bool) -> Caller:
-        """The caller, for the scope that the path names. Fault 401 or 404.
-
-        `fresh` looks the token up now; otherwise one seen before will do, since the transaction
-        that carries the command out judges it again.
-        """
-        scope = asked.params.get("scope", "")
+    async def recognise(self, asked: Asked) -> Caller:
+        """The caller, for the scope that the path names. Fault 401 or 404."""
+        scope = _checked(asked.params.get("scope", ""))
         if self._dev:
-            return Caller(_checked(scope), "operator", "local")
-        token = await self._token(asked, fresh=fresh)
-        caller = token.caller(_checked(scope) if scope else token.scope)
+            return Caller(scope or "default", "operator", "local")
+        token = await self._token(asked)
+        caller = token.caller(scope or token.scope)
         if caller is None:
+            own = token.caller(token.scope)
+            assert own is not None
+            await self._bridge.read(self._bridge.fp.for_caller(own).check_token)
             raise unknown()
         return caller
 
-    async def _token(self, asked: Asked, *, fresh: bool) -> Token:
+    async def _token(self, asked: Asked) -> Token:
         given = asked.header(b"authorization")
         if given is None:
             raise _unauthenticated("send a token: Authorization: Bearer fp_…", CHALLENGE)
@@ -50,22 +50,14 @@ class Callers:
         if kind.lower() != "bearer" or not tokens.check(text):
             raise not_counting()
         digest = tokens.digest(text)
-        token = None if fresh else self._known.get(digest)
+        token = self._known.get(digest)
         if token is None:
-            token = await self._bridge.read(partial(self._look, digest))
+            look = partial(self._bridge.fp.read, reading.token_by_sha256(digest))
+            token = await self._bridge.read(look)
             if token is None:
-                self._known.pop(digest, None)
                 raise not_counting()
             self._remember(digest, token)
         return token
-
-    def _look(self, digest: bytes) -> Token | None:
-        """In a thread: the token, if it counts by the store's time."""
-        fp = self._bridge.fp
-        token = fp.read(reading.token_by_sha256(digest))
-        if token is None or token.revoked_at is not None:
-            return None
-        return token if token.expires_at is None or fp.now() < token.expires_at else None
 
     def _remember(self, digest: bytes, token: Token) -> None:
         self._known[digest] = token
@@ -73,18 +65,13 @@ class Callers:
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
-    def forget(self, asked: Asked) -> None:
-        """After the transaction has refused a token that was remembered."""
-        given = asked.header(b"authorization") or ""
-        self._known.pop(tokens.digest(given.partition(" ")[2].strip()), None)
-
 
 def _checked(scope: str) -> str:
+    """What cannot be a scope's name is no scope that anybody has: it is not there."""
     try:
-        fields.name(scope or "default", "scope")
-    except InvalidRequest as error:
-        raise Fault(400, str(error)) from None
-    return scope or "default"
+        return scope and fields.name(scope, "scope")
+    except InvalidRequest:
+        raise unknown() from None
 
 
 def unknown() -> Fault:

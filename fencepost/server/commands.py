@@ -8,8 +8,8 @@ from functools import partial
 
 from fencepost import canonical
 from fencepost.commands import Claim, Complete, Request, Review, Submit
+from fencepost.handle.journal import turned_away
 from fencepost.issues import InvalidRequest
-from fencepost.machine.batch import refuse
 from fencepost.machine.needs import Sent
 from fencepost.model import Caller, Outcome
 from fencepost.rules.authority import MAY
@@ -27,7 +27,8 @@ async def command(service: Service, asked: Asked, receive: Receive, verb: str) -
     """One command. `verb` is the path's; the body must agree with the path."""
     caller = caller_of(asked)
     if verb not in MAY[caller.kind]:
-        raise _forbidden()
+        await service.bridge.read(service.handle(asked).check_token)
+        raise turned_away("forbidden")
     given = asked.ask(*(("wait_seconds",) if verb == "claim" else ()))
     longest = service.settings.max_wait_seconds
     wait = reading.whole(given.get("wait_seconds"), "wait_seconds", 0, longest, 0)
@@ -40,12 +41,9 @@ async def command(service: Service, asked: Asked, receive: Receive, verb: str) -
         outcome = await claim(service, caller, request, request.command, wait)
     else:
         (outcome,) = await execute(service, [(caller, request)])
+    if outcome.issues == ("unauthenticated",):
+        raise turned_away("unauthenticated")
     return of_outcome(outcome, precondition=revision is not None)
-
-
-def _forbidden() -> Fault:
-    outcome = refuse(("forbidden",), Request.read(b'{"verb":"clock.reset"}').command).outcome
-    return Fault(403, outcome.message.partition(": ")[2], "forbidden")
 
 
 async def _request(service: Service, asked: Asked, receive: Receive) -> Request:
@@ -168,6 +166,8 @@ async def batch(service: Service, asked: Asked, receive: Receive) -> Answer:
         if service.stopping.is_set():
             raise Fault(503, "the service is stopping; nothing was done", "store_unavailable")
     outcomes = await execute(service, [(caller, request) for request in requests])
+    if all(outcome.issues == ("unauthenticated",) for outcome in outcomes):
+        raise turned_away("unauthenticated")
     status = "accepted" if all(outcome.accepted for outcome in outcomes) else "incomplete"
     replayed = [place for place, outcome in enumerate(outcomes) if outcome.replayed]
     bodies = b",".join(outcome_body(outcome) for outcome in outcomes)

@@ -6,13 +6,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from fencepost.handle import Handle
 from fencepost.issues import ISSUES, FencepostError
-from fencepost.rules import authority
 from fencepost.server.answers import Answer, told
 from fencepost.server.asked import Asked, Receive
 from fencepost.server.callers import unknown
 from fencepost.server.meters import Sample, exposition
-from fencepost.server.service import Service, caller_of
+from fencepost.server.service import Service
 from fencepost.storage import reading
 from fencepost.version import VERSION
 
@@ -53,16 +53,14 @@ def _ready(service: Service) -> bool:
 async def metrics(service: Service, asked: Asked, receive: Receive) -> Answer:
     """Prometheus text. For an operator or auditor of every scope, since it names queues."""
     asked.ask()
-    caller = caller_of(asked)
-    if not authority.sees_every_scope(caller):
-        raise unknown()
-    stored = await service.bridge.read(lambda: _stored(service))
+    handle = service.handle(asked)
+    stored = await service.bridge.read(lambda: _stored(service, handle))
     return Answer(200, exposition([*stored, *service.meters.samples()]), TEXT)
 
 
-def _stored(service: Service) -> list[tuple[str, str, str, list[Sample]]]:
+def _stored(service: Service, handle: Handle) -> list[tuple[str, str, str, list[Sample]]]:
     fp = service.fp
-    about = fp.about()
+    about = handle.about()  # refuses all but operator and auditor of every scope
     tasks: list[Sample] = []
     oldest: list[Sample] = []
     for scope in fp.read(reading.scope_names()):

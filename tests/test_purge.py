@@ -95,6 +95,18 @@ def test_an_enqueue_is_answered_again_until_the_last_of_its_tasks_is_purged(tmp_
     lab.close()
 
 
+def test_a_damaged_entry_does_not_stop_a_purge_and_is_named_still(tmp_path):
+    lab = Lab(tmp_path / "work.db", obligations=False)
+    lab.fp.set_policy(retain_seconds=0)
+    task_id = lab.offer()
+    lab.fp.cancel(task_id)
+    with lab.sql() as connection:
+        connection.execute("update fencepost_entry set body = x'7b00' where number = 2")
+    assert lab.fp.purge().task_ids == (task_id,)
+    assert "entry 2" in {problem.place for problem in lab.fp.verify().problems}
+    lab.close()
+
+
 def test_an_erase_closes_what_a_purge_of_its_neighbour_has_left_open(tmp_path):
     lab = Lab(tmp_path / "work.db")
     sent = c.Request.of(c.Enqueue(QUEUE, (c.NewTask("a"), c.NewTask("b"))), "two")

@@ -29,11 +29,12 @@ from json_each(:ids) j cross join fencepost_entry e indexed by fencepost_entry_t
 select n.entry from json_each(:ids) j cross join fencepost_naming n on n.task = j.value;
 
 -- name: spent_entries
--- Of these entries those of whose tasks none is left.
+-- Of these entries those of whose tasks none is left. One that is damaged names none.
 select e.number, e.key
 from json_each(:numbers) j cross join fencepost_entry e on e.number = j.value
 where not exists (
-    select 1 from json_each(cast(e.body as text), '$.tasks') n cross join fencepost_task t
+    select 1 from json_each(iif(json_valid(cast(e.body as text)), cast(e.body as text), '{}'),
+        '$.tasks') n cross join fencepost_task t
         indexed by fencepost_task_id on t.task_id = json_extract(n.value, '$.task_id'));
 
 -- name: close_entry

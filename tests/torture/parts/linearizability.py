@@ -29,7 +29,7 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     planted = found_by(start(with_faults, seed), seconds + 120)
     counts["planted_bugs"] = len(PLANTS)
-    wrong = [f"not found: {fault}" for fault in PLANTS
+    wrong = [{"name": f"not found: {fault}"} for fault in PLANTS
              if not planted.get(fault, {}).get("not_linearizable")]  # fmt: skip
     counts["planted_found"] = len(PLANTS) - len(wrong)
     at = seed
@@ -42,11 +42,13 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
                 start(recorded, str(folder), at, A_STORE, processes, threads, kills), seconds + 120
             )
         for line in found["wrong"]:
-            print(f"seed {at}, {processes} processes of {threads}: {line}")
-            wrong.append(f"seed {at}, {processes} processes of {threads}: {line.splitlines()[0]}")
+            name = f"seed {at}, {processes} processes of {threads}: {line}"
+            print(name)  # all of it: where the line breaks off, and what could not follow
+            again = f"python3 tests/torture.py --only linearizability --seed {at} --minutes 1"
+            wrong.append({"name": name.splitlines()[0], "replay": again})
         counts.update({what: found.get(what, 0) for what in COUNTED})
         counts["stores"] += 1
         at += 1
     for what in ("record", "check"):
         counts[f"{what}_seconds"] = counts.pop(f"{what}_ms") // 1_000
-    return {**counts, "failures": [{"name": what} for what in wrong[:20]]}
+    return {**counts, "failures": wrong[:20]}

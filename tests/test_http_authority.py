@@ -147,7 +147,9 @@ def test_a_revoked_scope_tells_nothing_but_that_it_is_revoked(
         assert {reply.code for reply in replies} == {"forbidden"}
     elif not spared:
         assert {reply.code for reply in replies} == {"scope_revoked"} or (
-            {reply.code for reply in replies} == {"forbidden"} and route.name in ("tokens", "about"))
+            {reply.code for reply in replies} == {"forbidden"}
+            and route.name in ("tokens", "about")
+        )
         assert alike(*replies)
     if spared and route.verb == "scope.revoke":
         web.fp.as_caller("local", scope="gone").revoke()

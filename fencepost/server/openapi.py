@@ -13,6 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from fencepost.issues import ISSUES
+from fencepost.server.examples import EXAMPLES
 from fencepost.version import VERSION
 
 if TYPE_CHECKING:
@@ -44,10 +45,15 @@ def made(routes: Sequence[Route]) -> Json:
 SUMMARY = "A work queue for workers that cannot be trusted to be alive, alone or online"
 
 
+def contract() -> str:
+    """The kit's contract, as text."""
+    file = resources.files("fencepost.conformance").joinpath("queue_contract.json")
+    return file.read_text(encoding="utf-8")
+
+
 def _schemas() -> Json:
     """The contract's objects under the names that OpenAPI gives them, and those of HTTP alone."""
-    text = resources.files("fencepost.conformance").joinpath("queue_contract.json").read_text()
-    found: Json = json.loads(text.replace("#/$defs/", "#/components/schemas/"))["$defs"]
+    found: Json = json.loads(contract().replace("#/$defs/", "#/components/schemas/"))["$defs"]
     outcome = deepcopy(found["outcome"])
     del outcome["properties"]["replayed"]
     outcome["required"].remove("replayed")
@@ -59,6 +65,7 @@ def _schemas() -> Json:
         "description": "An accepted command. A replay has the same bytes; a header tells it."
     }
     found["problem"] = _problem()
+    found["listed_queue"] = _listed_queue()
     found["batch"] = _batch()
     found["batch_outcomes"] = _batch_outcomes(found["outcome"])
     return found
@@ -78,6 +85,16 @@ def _problem() -> Json:
         },
         "required": ["type", "title", "status", "detail", "code", "issues", "outcome", "facts",
                      "retryable"],
+    }  # fmt: skip
+
+
+def _listed_queue() -> Json:
+    return {
+        "description": "A queue as a list shows it.",
+        "type": "object",
+        "properties": {"queue": _ref("name"), "is_destination": {"type": "boolean"},
+                       "settings": _ref("queue_settings")},
+        "required": ["queue", "is_destination", "settings"],
     }  # fmt: skip
 
 
@@ -139,13 +156,13 @@ QUERIES: dict[str, Json] = {
 }  # fmt: skip
 ONE = {
     "task": "task", "task_by_key": "task", "receipt": "receipt", "scope": "scope",
-    "proof": "proof", "consistency": "consistency_proof",
+    "queue": "listed_queue", "proof": "proof", "consistency": "consistency_proof",
 }  # fmt: skip
 MANY = {
     "tasks": ("tasks", "task"), "results": ("results", "result"),
     "refused": ("refused", "refused_result"), "history": ("entries", "entry_view"),
     "entries": ("entries", "entry_view"), "checkpoints": ("checkpoints", "checkpoint"),
-    "tokens": ("tokens", "token"),
+    "tokens": ("tokens", "token"), "queues": ("queues", "listed_queue"),
 }  # fmt: skip
 TEXTS = {"livez": "text/plain", "readyz": "text/plain", "metrics": "text/plain",
          "events": "text/event-stream"}  # fmt: skip
@@ -163,12 +180,17 @@ def _operation(route: Route) -> Json:
     }
     if route.verb:
         name = "batch" if route.verb == "batch" else f"command.{route.verb}"
-        found["requestBody"] = {
-            "required": True, "content": {"application/json": {"schema": _ref(name)}}
-        }  # fmt: skip
+        content = {"schema": _ref(name), "examples": {route.verb: {"value": _example(route.verb)}}}
+        found["requestBody"] = {"required": True, "content": {"application/json": content}}
     if route.open:
         found["security"] = []
     return found
+
+
+def _example(verb: str) -> Json:
+    if verb != "batch":
+        return EXAMPLES[verb]
+    return {"commands": [{"command": EXAMPLES["enqueue"], "key": "page-17"}]}
 
 
 def _parameters(route: Route) -> list[Json]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from helpers.stand import UNKNOWN
 from test_rules_time import row
-from torture import planting, sampling
+from torture import mutated, planting, sampling
 from torture.equivalent import SAME
 from torture.mutated import Mutant
 
 from fencepost import commands as c
-from fencepost.journal.tree import EMPTY_ROOT, Frontier
+from fencepost.journal.tree import Frontier
 from fencepost.rules import fence
 from fencepost.rules.moment import Moment
 
@@ -49,26 +51,33 @@ def test_a_method_and_a_class_method_are_exchanged_with_their_defaults():
     assert Frontier.at(7, None) == (Frontier, 7)
 
 
-@pytest.mark.usefixtures("restored")
-def test_a_function_that_is_reached_is_recorded_and_is_itself_again():
-    reach = planting.Reach([STALE, ROOT, AT])
-    with reach.recorded() as all_:
-        assert Frontier().root() == EMPTY_ROOT
-        with reach.recorded() as inner:
-            assert Frontier().root() == EMPTY_ROOT
-            assert Frontier.at(0, None).root() == EMPTY_ROOT
-        assert issues() == ["stale_fence"]
-    assert (all_, inner) == ({STALE, ROOT, AT}, {ROOT, AT})
-    with reach.recorded() as nothing:
-        pass
-    assert nothing == set()
+def test_the_statement_that_a_line_belongs_to_is_its_own_and_not_what_stands_around_it():
+    text = """
+class K:
+    def f(self, a=1,
+          b=2):
+        "says"
+        if (a and
+                b):
+            return g(
+                a,
+            )
+        for each in a:
+            b += each
+        return b
+"""
+    function = mutated.named(ast.parse(text))["K", "f"]
+    lines = [mutated.statement(function, below) for below in range(11)]
+    head, call = (6, 7), (8, 10)
+    assert lines == [(5, 13), (5, 13), (5, 5), head, head, call, call, call, (11, 11), (12, 12),
+                     (13, 13)]  # fmt: skip
 
 
 # --- the verdict ------------------------------------------------------------------------------
 
 
 def some(number, change="rules.x: a => b"):
-    return Mutant(f"fencepost.rules.x__mutmut_{number}", change, False, "")
+    return Mutant(f"fencepost.rules.x__mutmut_{number}", change, False, "", "", (1, 1))
 
 
 def judged(killed, lived=0, same=0):

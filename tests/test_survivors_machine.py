@@ -120,3 +120,13 @@ def test_a_result_that_is_recorded_names_the_entry_that_did_it():
         }  # fmt: skip
         other = stand.ask(c.Submit(**binding(lease), result=2), key="other")
         assert other.accepted
+
+
+def test_a_claim_takes_what_its_batch_has_just_added_by_priority_and_then_by_age():
+    with Stand() as stand:
+        tasks = [{"payload": n, "priority": priority} for n, priority in enumerate((1, 9, 5, 9))]
+        added, *claims = stand.fp.execute(
+            [c.Enqueue(QUEUE, tuple(tasks)), *[c.Claim("w", (QUEUE,))] * 4, c.Claim("w", (QUEUE,))]
+        )
+        first, second, third, fourth = added.task_ids
+        assert [told.task_ids for told in claims] == [(second,), (fourth,), (third,), (first,), ()]

@@ -1,11 +1,11 @@
 """Tries many mutants out of one collection: `python -m pytest -p torture.forking …`.
 
-mutmut starts pytest anew for each mutant. Here the tests are collected once and run once, which
-shows what functions each of them reaches and how long it takes. Each mutant is then a fork, in
-which one function is exchanged and the tests that reach it run, the likely and the quick ones
-first, until one fails. FENCEPOST_MUTANTS names a JSON file: the mutants (`[name, code, enough]`,
-the last in seconds of tests as they take without it), the seconds that there are, and where to
-write what became of each.
+mutmut starts pytest anew for each mutant. Here the tests are collected once and run once under
+`coverage`, which shows what lines each of them reaches, and how long it takes. Each mutant is then
+a fork, in which one function is exchanged and the tests run that reach the changed statement, the
+likely and the quick ones first, until one fails. FENCEPOST_MUTANTS names a JSON file: the mutants
+(`[name, code, file, [first line, last], enough]`, the last in seconds of tests as they take
+without it), the seconds that there are, and where to write what became of each.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
+import coverage
 import hypothesis
 import pytest
 
@@ -44,10 +45,24 @@ hypothesis.settings.register_profile(  # a failure is enough: it need not be mad
 hypothesis.settings.load_profile("mutants")
 
 
+class Wish(NamedTuple):
+    """A mutant to be tried."""
+
+    name: str
+    code: str
+    file: str
+    lines: tuple[int, int]
+    enough: float
+
+    @property
+    def function(self) -> str:
+        return self.name.rpartition("__mutmut_")[0]
+
+
 class Learned(NamedTuple):
     """What a run without any mutant has shown."""
 
-    reaching: dict[str, set[str]]  # function -> tests
+    reaching: dict[tuple[str, int], list[str]]  # file and line -> tests, and fixtures' places
     took: dict[str, float]  # test -> seconds of a processor
     failed: list[str]
 
@@ -55,7 +70,7 @@ class Learned(NamedTuple):
 class Running(NamedTuple):
     """A fork at work."""
 
-    mutant: str
+    mutant: Wish
     began: float
     noticed: IO[str]
     folder: Path
@@ -65,17 +80,16 @@ class Forking:
     """In the place of pytest's own loop over the tests."""
 
     def __init__(self, wish: dict[str, Any]) -> None:
-        self.mutants: list[tuple[str, str, float]] = [tuple(each) for each in wish["mutants"]]
+        self.mutants = [Wish(*each) for each in wish["mutants"]]
         self.seconds: float = wish["seconds"]
         self.told = Path(wish["told"])
-        self.functions = sorted({function_of(name) for name, *_ in self.mutants})
         self.learned = Learned({}, {}, [])
         self.likely: dict[str, Counter[str]] = defaultdict(Counter)
         self.running: dict[int, Running] = {}
         self.failed: list[str] = []
         self.notice: IO[str] | None = None
-        self.reach: planting.Reach | None = None
-        self.fixtures: dict[str, set[str]] = defaultdict(set)
+        self.lines: coverage.Coverage | None = None
+        self.test = ""
 
     # -- what pytest calls
 
@@ -89,12 +103,12 @@ class Forking:
         processors = len(os.sched_getaffinity(0))
         end = time.monotonic() + self.seconds
         with self.told.open("w") as told:
-            for name, code, enough in self.mutants:
+            for mutant in self.mutants:
                 if time.monotonic() > end:
                     break
                 while len(self.running) >= processors:
                     self._gather(told)
-                self._fork(name, code, [items[test] for test in self._tests(name, enough)])
+                self._fork(mutant, [items[test] for test in self._tests(mutant)])
             while self.running:
                 self._gather(told)
         return True
@@ -112,13 +126,13 @@ class Forking:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
         """What a shared fixture reaches counts for all tests of its file."""
-        if self.reach is None or fixturedef.scope == "function":
+        if self.lines is None or fixturedef.scope == "function":
             return (yield)
-        with self.reach.recorded() as reached:
-            try:
-                return (yield)
-            finally:
-                self.fixtures[request.node.nodeid] |= reached
+        self.lines.switch_context(request.node.nodeid or "tests/")
+        try:
+            return (yield)
+        finally:
+            self.lines.switch_context(self.test)
 
     # -- the run without any mutant
 
@@ -137,51 +151,68 @@ class Forking:
         return learned
 
     def _run_once(self, items: list[pytest.Item]) -> Learned:
-        self.reach = planting.Reach(self.functions)
-        by_test: dict[str, set[str]] = {}
         took: dict[str, float] = {}
+        files = sorted({str(Path(mutant.file).absolute()) for mutant in self.mutants})
+        self.lines = coverage.Coverage(data_file=None, config_file=False, include=files)
+        self.lines.start()
         for item, following in zip(items, [*items[1:], None], strict=True):
-            began = _worked()
-            with self.reach.recorded() as by_test[item.nodeid]:
-                _run(item, following)
-            took[item.nodeid] = _worked() - began
-        reaching: dict[str, set[str]] = defaultdict(set)
-        for test, reached in by_test.items():
-            for function in reached.union(*(
-                self.fixtures[place] for place in self.fixtures if test.startswith(place)
-            )):  # fmt: skip
-                reaching[function].add(test)
-        return Learned(dict(reaching), took, self.failed)
+            self.test, began = item.nodeid, _worked()
+            self.lines.switch_context(self.test)
+            _run(item, following)
+            took[self.test] = _worked() - began
+        self.lines.stop()
+        data = self.lines.get_data()
+        reaching = {
+            (str(Path(file).relative_to(Path.cwd())), line): contexts
+            for file in data.measured_files()
+            for line, contexts in data.contexts_by_lineno(file).items()
+        }
+        return Learned(reaching, took, self.failed)
 
     # -- a mutant
 
-    def _tests(self, name: str, enough: float) -> list[str]:
+    def _reaching(self, mutant: Wish) -> set[str]:
+        """The tests that have come to the changed statement, by themselves or in a fixture."""
+        first, last = mutant.lines
+        places = {
+            place
+            for line in range(first, last + 1)
+            for place in self.learned.reaching.get((mutant.file, line), ())
+        }
+        tests = places & self.learned.took.keys()
+        shared = tuple(places - tests - {""})
+        if shared:
+            tests |= {test for test in self.learned.took if test.startswith(shared)}
+        return tests
+
+    def _tests(self, mutant: Wish) -> list[str]:
         """The likely ones first. Then one case of each test, then three, then all: many cases of
         one test see much the same. In each round file by file, since they share fixtures."""
-        function, took = function_of(name), self.learned.took
+        took = self.learned.took
         cases: Counter[str] = Counter()
         rounds: dict[tuple[int, str], list[str]] = defaultdict(list)
-        for test in sorted(self.learned.reaching.get(function, ()), key=took.__getitem__):
+        for test in sorted(self._reaching(mutant), key=took.__getitem__):
             cases[alike := test.split("[")[0]] += 1
             round_ = sum(cases[alike] > many for many in ROUNDS)
             rounds[round_, test.split("::")[0]].append(test)
         middle = {place: took[tests[len(tests) // 2]] for place, tests in rounds.items()}
         order = sorted(rounds, key=lambda place: (place[0], middle[place]))
-        likely = [test for test, _ in self.likely[function].most_common(LIKELY)]
         rest = [test for place in order for test in rounds[place]]
+        before = [test for test, _ in self.likely[mutant.function].most_common()]
+        likely = [test for test in before if test in rest][:LIKELY]
         chosen = list(dict.fromkeys([*likely, *rest]))
         sums = accumulate(took[test] for test in chosen)
-        return [test for test, sum_ in zip(chosen, sums, strict=True) if sum_ <= enough]
+        return [test for test, sum_ in zip(chosen, sums, strict=True) if sum_ <= mutant.enough]
 
-    def _fork(self, name: str, code: str, items: list[pytest.Item]) -> None:
+    def _fork(self, mutant: Wish, items: list[pytest.Item]) -> None:
         folder = Path(tempfile.mkdtemp(prefix="mutant-"))
         notice = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed where the fork is gathered
         if (child := os.fork()) == 0:
             self.notice = notice
-            self._inside(name, code, items, folder)
-        self.running[child] = Running(name, time.monotonic(), notice, folder)
+            self._inside(mutant, items, folder)
+        self.running[child] = Running(mutant, time.monotonic(), notice, folder)
 
-    def _inside(self, name: str, code: str, items: list[pytest.Item], folder: Path) -> NoReturn:
+    def _inside(self, mutant: Wish, items: list[pytest.Item], folder: Path) -> NoReturn:
         """The fork: it ends with 1 as soon as a test fails, and with 0 if none does."""
         status = NOT_PLANTED
         try:
@@ -190,7 +221,7 @@ class Forking:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             if items:
                 items[0].config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
-            planting.plant(function_of(name), code)
+            planting.plant(mutant.function, mutant.code)
             status = 1
             for item, following in zip(items, [*items[1:], None], strict=False):
                 limit = 10 + 20 * self.learned.took[item.nodeid]
@@ -212,23 +243,18 @@ class Forking:
             if not ended:
                 os.waitpid(child, 0)
             if os.waitstatus_to_exitcode(status) == NOT_PLANTED:
-                raise RuntimeError(f"{running.mutant} could not be set into the program")
+                raise RuntimeError(f"{running.mutant.name} could not be set into the program")
             verdict = HUNG if not ended else SURVIVED if status == 0 else KILLED
             running.noticed.seek(0)
             by = running.noticed.read()
             running.noticed.close()
             if by:
-                self.likely[function_of(running.mutant)][by] += 1
+                self.likely[running.mutant.function][by] += 1
             shutil.rmtree(running.folder, ignore_errors=True)
             del self.running[child]
-            told.write(json.dumps([running.mutant, verdict, by, round(took, 2)]) + "\n")
+            told.write(json.dumps([running.mutant.name, verdict, by, round(took, 2)]) + "\n")
             told.flush()
         time.sleep(0.002)
-
-
-def function_of(mutant: str) -> str:
-    """The function that a mutant is one of."""
-    return mutant.rpartition("__mutmut_")[0]
 
 
 def _worked() -> float:

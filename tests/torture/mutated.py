@@ -26,12 +26,14 @@ CONFIGURATION = '[tool.mutmut]\nsource_paths = ["."]\n'  # mutmut wants one, and
 class Mutant(NamedTuple):
     """`name` is mutmut's own; `change` tells function and lines, whatever the numbering; `code` is
     the function as it is changed, with its class around it; `wording`: only what is said differs,
-    to people or (an assert) to the type checker."""
+    to people or (an assert) to the type checker. `lines` of `file` are the changed statement."""
 
     name: str
     change: str
     wording: bool
     code: str
+    file: str
+    lines: tuple[int, int]
 
 
 def mutants(root: Path, rooms: tuple[str, ...]) -> list[Mutant]:
@@ -42,28 +44,71 @@ def mutants(root: Path, rooms: tuple[str, ...]) -> list[Mutant]:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         Path("pyproject.toml").write_text(CONFIGURATION, encoding="utf-8")
         for path in sorted(path for room in rooms for path in (root / room).glob("*.py")):
-            module = ".".join(path.relative_to(root.parent).with_suffix("").parts)
-            made = mutate_file_contents(str(path), path.read_text(encoding="utf-8"))
-            found += _of_file(module, made.code)
+            text = path.read_text(encoding="utf-8")
+            made = mutate_file_contents(str(path), text)
+            found += _of_file(path.relative_to(root.parent), text, made.code)
     return found
 
 
-def _of_file(module: str, code: str) -> Iterator[Mutant]:
-    functions = _functions(ast.parse(code))
+def _of_file(path: Path, text: str, code: str) -> Iterator[Mutant]:
+    module = ".".join(path.with_suffix("").parts)
+    functions, real, written = _functions(ast.parse(code)), named(ast.parse(text)), code.split("\n")
     originals: dict[str, tuple[list[str], str]] = {}
     for name, mutant in functions.items():
         mangled, _, number = name.rpartition("__mutmut_")
         if number.isdigit():
+            original = functions[f"{mangled}__mutmut_orig"]
             if mangled not in originals:
-                lines = _lines(functions[f"{mangled}__mutmut_orig"])
+                lines = _lines(original)
                 originals[mangled] = lines, _without_words(lines)
             (before, plain), after = originals[mangled], _lines(mutant)
-            yield Mutant(f"{module}.{name}", _change(module, mangled, before, after),
-                         plain == _without_words(after), _code(mangled, after))  # fmt: skip
+            place = _first_other(written, original, mutant)
+            yield Mutant(
+                f"{module}.{name}", _change(module, mangled, before, after),
+                plain == _without_words(after), _code(mangled, after), str(path),
+                statement(real[owner_and_name(mangled)], place),
+            )  # fmt: skip
 
 
 def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def named(tree: ast.Module) -> dict[tuple[str, str], ast.FunctionDef]:
+    """The functions of a file by class and name."""
+    places: list[tuple[str, ast.Module | ast.ClassDef]] = [("", tree)]
+    places += [(node.name, node) for node in tree.body if isinstance(node, ast.ClassDef)]
+    return {
+        (owner, node.name): node
+        for owner, place in places
+        for node in place.body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def _first_other(written: list[str], original: ast.FunctionDef, mutant: ast.FunctionDef) -> int:
+    """How many lines below its `def` a mutant begins to differ."""
+    both = [
+        [line.replace(node.name, "f") for line in written[node.lineno - 1 : node.end_lineno]]
+        for node in (original, mutant)
+    ]
+    return next((n for n, (a, b) in enumerate(zip(*both, strict=False)) if a != b), 0)
+
+
+def statement(function: ast.FunctionDef, below: int) -> tuple[int, int]:
+    """First and last line of the statement (of what has a body, of its head) that has the line so
+    far below the `def`; the whole body for the head of the function."""
+    line, found = function.lineno + below, function.body[0].lineno
+    if line < found:
+        return found, function.end_lineno or found
+    whole = (found, function.end_lineno or found)
+    for node in ast.walk(function):  # the inner ones come later
+        if isinstance(node, ast.stmt) and node is not function:
+            body = getattr(node, "body", None)
+            last = body[0].lineno - 1 if body else node.end_lineno
+            if node.lineno <= line <= max(last or 0, node.lineno):
+                whole = node.lineno, max(last or 0, node.lineno)
+    return whole
 
 
 def owner_and_name(mangled: str) -> tuple[str, str]:

@@ -25,7 +25,7 @@ from torture.sampling import verdict
 
 LAW = "a change of the rules, the machine or the journal is noticed by the fast tests"
 WEIGHT = 4
-REQUIRES = ("mutmut>=3.8",)
+REQUIRES = ("mutmut>=3.8", "coverage>=7.6")
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ("rules", "machine", "journal")
@@ -60,8 +60,8 @@ def tried(
     noticed it, and the seconds."""
     wish, told, log = folder / "wish.json", folder / "told.jsonl", folder / "run.log"
     wish.write_text(json.dumps({
-        "mutants": [(mutant.name, mutant.code, ENOUGH if mutant.change in SAME else ALL)
-                    for mutant in drawn],
+        "mutants": [(mutant.name, mutant.code, mutant.file, mutant.lines,
+                     ENOUGH if mutant.change in SAME else ALL) for mutant in drawn],
         "seconds": seconds, "told": str(told),
     }))  # fmt: skip
     tests = [f"tests/{name}.py" for name in TESTS]

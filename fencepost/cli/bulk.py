@@ -21,7 +21,7 @@ from fencepost.handle import Verbs
 from fencepost.handle.verbs import request_of
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
 
-MAX_COMMAND_BYTES = 16 * 1024 * 1024  # fewer than 250 tasks a command where they are large
+MAX_COMMAND_BYTES = 8 * 1024 * 1024  # fewer than 250 tasks a command where they are large
 
 
 def enqueue(args: Namespace, out: Out) -> int:

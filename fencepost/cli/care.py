@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 
 from fencepost.cli.output import Out, again
-from fencepost.cli.store import open_here
+from fencepost.cli.store import open_here, refuse_remote
 from fencepost.cli.terminal import Progress, clean, colour_allowed, follow, paint
 from fencepost.clock import SECOND, SystemClock
 from fencepost.issues import InvalidRequest, Unavailable
@@ -18,6 +18,8 @@ STYLES = {"ok": "good", "note": "dim", "warn": "warn", "bad": "bad"}
 def init(args: Namespace, out: Out) -> int:
     if args.into is not None and "store" in args.given:
         raise InvalidRequest("init: --into names the store itself; leave --store out")
+    if args.into is None:
+        refuse_remote(args)
     path = args.into or args.store
     made = care.init(
         path, args.into is not None, args.force, allow_filesystem=args.allow_filesystem
@@ -32,6 +34,7 @@ def init(args: Namespace, out: Out) -> int:
 
 
 def migrate(args: Namespace, out: Out) -> int:
+    refuse_remote(args)
     done = care.migrate(args.store, allow_filesystem=args.allow_filesystem)
     if out.json:
         out.data(done)
@@ -46,6 +49,7 @@ def migrate(args: Namespace, out: Out) -> int:
 
 
 def uninstall(args: Namespace, out: Out) -> int:
+    refuse_remote(args)
     if not args.force:
         raise InvalidRequest(
             f"uninstall: every task, result and receipt in {args.store} would be gone; make a "

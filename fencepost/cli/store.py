@@ -28,10 +28,7 @@ def open_store(args: Namespace, *, kind: Kind = "operator") -> Handle | RemoteHa
 
 def open_here(args: Namespace, *, kind: Kind = "operator") -> Handle:
     """The same for what is done on the file itself. Raises InvalidRequest for a service."""
-    if is_remote(args.store):
-        raise InvalidRequest(
-            f"{args.verb} works on the store's file: run it on the service's own machine"
-        )
+    refuse_remote(args)
     return open_handle(
         args.store,
         scope=args.scope,
@@ -39,3 +36,11 @@ def open_here(args: Namespace, *, kind: Kind = "operator") -> Handle:
         kind=kind,
         allow_filesystem=args.allow_filesystem,
     )
+
+
+def refuse_remote(args: Namespace) -> None:
+    """Raises InvalidRequest where --store names a service and the verb needs the file."""
+    if is_remote(args.store):
+        raise InvalidRequest(
+            f"{args.verb} works on the store's file: run it on the service's own machine"
+        )

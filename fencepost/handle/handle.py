@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike, fspath
 from time import sleep as system_sleep
 from types import TracebackType
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from fencepost import fields
 from fencepost.clock import Clock, SystemClock
-from fencepost.commands import Claim, Command, Enqueue, NewTask, Request
+from fencepost.commands import Claim, Command, Request
 from fencepost.engine import Call, SystemDraw, Within, Writer
 from fencepost.handle import waiting
 from fencepost.handle.journal import turned_away
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WAIT_SECONDS = 30.0
-COMMANDS_AT_ONCE = 4
 
 
 class Handle(Places):
@@ -163,27 +161,6 @@ class Handle(Places):
                     "process holds it, perhaps stopped; nothing was done, try again"
                 ) from None
             return call.wait()
-
-    def enqueue_many(
-        self, queue: str, tasks: Iterable[NewTask | dict[str, Any]]
-    ) -> list[Receipt]:
-        """Put any number of tasks on a queue, 250 a command; one receipt a command.
-
-        Raises at the first command that is refused; those before it stand. With task keys the
-        whole may be sent again. A receipt names its 250 tasks in 50 KB: send millions in slices.
-        """
-        receipts = []
-        source = iter(tasks)
-        while chunk := list(islice(source, fields.MAX_TASKS_PER_COMMAND * COMMANDS_AT_ONCE)):
-            commands = [
-                Enqueue(queue, tuple(chunk[place : place + fields.MAX_TASKS_PER_COMMAND]))  # type: ignore[arg-type]
-                for place in range(0, len(chunk), fields.MAX_TASKS_PER_COMMAND)
-            ]
-            for outcome in self.execute(commands):
-                if outcome.receipt is None:
-                    raise error_for(outcome)
-                receipts.append(outcome.receipt)
-        return receipts
 
     def within(self, connection: Any, *, seconds: float = 5.0) -> Transaction:
         """The verbs inside the application's own transaction on this very file.

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from fencepost import fields, tokens
@@ -36,6 +37,7 @@ from fencepost.model import Grant, Kind, Outcome, Receipt
 from fencepost.parts import NOTHING
 
 MAX_WAIT_SECONDS = 60
+COMMANDS_AT_ONCE = 4
 
 
 class Verbs(ABC):
@@ -95,6 +97,25 @@ class Verbs(ABC):
         """
         new = NewTask(payload, key, priority, due_at, max_attempts)
         return self.receipt_of(Enqueue(queue, (new,)), idempotency_key)
+
+    def enqueue_many(self, queue: str, tasks: Iterable[NewTask | dict[str, Any]]) -> list[Receipt]:
+        """Put any number of tasks on a queue, 250 a command; one receipt a command.
+
+        Raises at the first command that is refused; those before it stand. With task keys the
+        whole may be sent again. A receipt names its 250 tasks in 50 KB: send millions in slices.
+        """
+        receipts = []
+        source = iter(tasks)
+        while chunk := list(islice(source, fields.MAX_TASKS_PER_COMMAND * COMMANDS_AT_ONCE)):
+            commands = [
+                Enqueue(queue, tuple(chunk[place : place + fields.MAX_TASKS_PER_COMMAND]))  # type: ignore[arg-type]
+                for place in range(0, len(chunk), fields.MAX_TASKS_PER_COMMAND)
+            ]
+            for outcome in self.execute(commands):
+                receipt = accepted(outcome).receipt
+                assert receipt is not None, "an enqueue left no receipt"
+                receipts.append(receipt)
+        return receipts
 
     def claim(
         self,

@@ -121,7 +121,7 @@ class Asking:
     def _try(self, what: Ask, passed: int, left: int, fresh: bool) -> Answer:
         target, wait = what.target, 0
         if what.wait_seconds:
-            wait = max(0, what.wait_seconds - passed // SECOND)
+            wait = max(0, (what.wait_seconds * SECOND - passed) // SECOND)
             target = f"{target}?wait_seconds={wait}"
         seconds = min(self._try_seconds + wait, max(left / SECOND, CONNECT_AND_TALK))
         return self.transport.exchange(

@@ -21,10 +21,8 @@ class Secret:
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        if type(text) is not str or TOKEN.fullmatch(text) is None:
-            raise InvalidRequest(
-                "the token is not one line of visible ASCII (it is not shown here)"
-            )
+        if type(text) is not str or not tokens.check(text):
+            raise InvalidRequest("this is no token of Fencepost's, or mistyped (it is not shown)")
         self._text = text
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ here decides whether to try again: `NotSent` and `Lost` say what is known.
 from __future__ import annotations
 
 import os
+import select
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
@@ -96,6 +97,7 @@ class Transport:
             self._put(connection, method, self.origin.prefix + target, headers, body)
             response = connection.getresponse()
             data = self._body(response, until)
+            response.close()  # read1 does not tell it that all was read
         except (OSError, HTTPException, ValueError) as error:
             connection.close()
             stale = kept is not None and response is None and isinstance(error, STALE)
@@ -119,10 +121,14 @@ class Transport:
             theirs, self._kept, self._pid = self._kept, [], os.getpid()
             for connection in theirs:
                 connection.close()  # this process's descriptor; nothing is sent
-        try:
-            return self._kept.pop()
-        except IndexError:
-            return None
+        while True:
+            try:
+                connection = self._kept.pop()
+            except IndexError:
+                return None
+            if _silent(connection):
+                return connection
+            connection.close()
 
     def _give_back(self, connection: HTTPConnection, response: HTTPResponse) -> None:
         if response.will_close or len(self._kept) >= MAX_KEPT or self._pid != os.getpid():
@@ -199,6 +205,14 @@ class Transport:
         if digest is not None and digest_of(data) not in (d.strip() for d in digest.split(",")):
             raise Lost("the answer is not what its Content-Digest says")
         return data
+
+
+def _silent(connection: HTTPConnection) -> bool:
+    """Whether nothing has come on a kept connection: neither its end nor what nobody asked for."""
+    try:
+        return not select.select([connection.sock], [], [], 0)[0]
+    except ValueError:  # more descriptors than select knows: the exchange will tell
+        return True
 
 
 def digest_of(body: bytes) -> str:

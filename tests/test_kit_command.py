@@ -108,7 +108,9 @@ def test_an_interrupted_run_ends_its_target_and_writes_nothing(conform, tmp_path
     [
         ((), "name a TARGET"),
         (("mysql",), "'mysql' is no target"),
-        (("http://example.invalid",), "is no target"),
+        (("http://example.invalid",), "in the clear; use https"),
+        (("http:https://example.invalid",), "needs a token in FENCEPOST_TOKEN"),
+        (("http:example.invalid",), "is no URL"),
         (("stdio:",), "needs a command"),
         (("sqlite", "reference"), "one TARGET at a time"),
         (("sqlite", "--case", "no_such_law"), "there is no case 'no_such_law'"),

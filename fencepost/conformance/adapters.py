@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TextIO
 
 from .cases.law import Unavailable
 from .cases.store import Adapter, Json
 
-HERE = Path(__file__).resolve().parent
 MAX_LINE = 64 * 1024 * 1024
 GRACE_SECONDS = 2.0
 
@@ -208,38 +204,3 @@ def serve(adapter: Adapter, source: TextIO, sink: TextIO) -> None:
             answer["error"] = f"{type(error).__name__}: {error}"
         sink.write(compact(answer) + "\n")
         sink.flush()
-
-
-def reach(target: str, seconds: float, seed: int) -> Adapter:
-    """The adapter for what a command line names. Raises Unusable."""
-    kind, _, rest = target.partition(":")
-    if target == "reference":
-        from .sqlite_reference import Reference
-
-        made: Adapter = Reference()
-        return made
-    if kind == "broken":
-        from .broken import BROKEN
-
-        if rest not in BROKEN:
-            raise Unusable(f"there is no broken queue {rest!a}; there are {', '.join(BROKEN)}")
-        return BROKEN[rest]()
-    if target == "sqlite":
-        argv = [sys.executable, str(HERE / "product.py"), str(seed)]
-        return Stdio(argv, seconds, _environment())
-    if kind == "stdio":
-        argv = shlex.split(rest)
-        if not argv:
-            raise Unusable("stdio: needs a command, as in stdio:python3 my_target.py")
-        return Stdio(argv, seconds)
-    raise Unusable(f"{target!a} is no target; there are sqlite, reference, broken:NAME and "
-                   "stdio:COMMAND")  # fmt: skip
-
-
-def _environment() -> dict[str, str]:
-    """Where the kit lies in the product's package, the very product beside it is the one tested."""
-    package = HERE.parent
-    if not (package / "machine").is_dir():
-        return dict(os.environ)
-    paths = [str(package.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -2,9 +2,9 @@
 
     python3 fault_injection_tests.py TARGET [--case NAME] [--output verification.json]
 
-TARGET is `reference`, `sqlite` (the product), `broken:NAME`, or `stdio:COMMAND` for any program
-that speaks the protocol of docs/conformance.md. It runs from a copy of this folder, with nothing
-installed, and as `fencepost conform TARGET`.
+TARGET is `reference`, `sqlite` (the product), `http` (the product behind its server), `http:URL`,
+`broken:NAME`, or `stdio:COMMAND` for any program that speaks the protocol of docs/conformance.md.
+It runs from a copy of this folder, with nothing installed, and as `fencepost conform TARGET`.
 """
 
 from __future__ import annotations

@@ -48,12 +48,7 @@ class Product:
         self.opened = 0
 
     def describe(self) -> Json:
-        return {
-            "name": "fencepost", "version": version.VERSION,
-            "controls": ["fresh", "clock", "faults", "copy", "threads"],
-            "operations": list(COMMANDS), "principals": list(KINDS),
-            "backend": "sqlite", "sha256": sources(),
-        }  # fmt: skip
+        return {**described(), "backend": "sqlite"}
 
     # -- the stores
 
@@ -142,6 +137,15 @@ class Product:
             return READS[what](handle, **names)
         except FencepostError as error:
             return refusal(error).to_json()
+
+
+def described() -> Json:
+    """What the product says it is, whatever it is reached by."""
+    return {
+        "name": "fencepost", "version": version.VERSION,
+        "controls": ["fresh", "clock", "faults", "copy", "threads"],
+        "operations": list(COMMANDS), "principals": list(KINDS), "sha256": sources(),
+    }  # fmt: skip
 
 
 def sent(handle: Handle, caller: Json, body: str, key: str | None) -> Json:

@@ -144,12 +144,13 @@ class Run:
     def document(self, backend: str) -> Json:
         """verification.json. Raises ValueError if it does not keep the contract itself."""
         product = {name: self.described[name] for name in ("name", "version")}
+        tested = self.described.get("sha256") if backend in ("sqlite", "http") else None
         document: Json = {
             "object_key": self.contract.document["object_key"],
             "status": self.status(), "issues": self.issues(), "artifacts": list(ARTIFACTS),
             "sha256": {**{name: digest(HERE / name) for name in ARTIFACTS[:3]},
                        "kit": kit_digest(),
-                       "product": self.described.get("sha256") if backend == "sqlite" else None},
+                       "product": tested},
             "product": product, "backend": backend, "target": self.described,
             "versions": {"contract": self.contract.document["version"],
                          "python": platform.python_version(), "sqlite": sqlite3.sqlite_version},

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fencepost.conformance.adapters import Stdio, reach
+from fencepost.conformance.adapters import Stdio
 from fencepost.conformance.fault_injection_tests import CASES
+from fencepost.conformance.targets import reach
 from fencepost.conformance.verification import Run
 
 KIT = Path(__file__).resolve().parents[2] / "fencepost" / "conformance"

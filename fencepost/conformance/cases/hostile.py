@@ -102,8 +102,9 @@ def a_hostile_worker_reaches_no_other_task_and_no_other_scope(store: Store) -> N
         store.refuse(command("claim", MALLORY, worker_id="w1", queues=[QUEUE]), "forbidden")
         told = store.read("task", MALLORY, task_id=found.far.task_id)
         equal("what it reads of another scope", ["not_found"], told.get("issues"), "not_found")
+        away = store.scope_of("elsewhere")
         texts = [entry["entry"] or "" for entry in store.entries(MALLORY)]
-        foreign = [text for text in texts if '"scope":"elsewhere"' in text]
+        foreign = [text for text in texts if f'"scope":"{away}"' in text]
         equal("entries of another scope that it reads", [], foreign, "not_found")
     its_own_work_goes_on(store, found)
 

@@ -8,7 +8,6 @@ import json
 from .law import law
 from .store import (
     OUTBOX,
-    SCOPE,
     Caller,
     Json,
     Store,
@@ -76,7 +75,7 @@ def a_receipt_says_what_was_done_and_opens_to_it(store: Store) -> None:
     entry, opening = json.loads(receipt["entry"]), receipt["opening"]
     store.judge("entry", entry)
     (item,) = entry["tasks"]
-    equal("what the entry names", ("submit", SCOPE, "w1", lease.told["epoch"]),
+    equal("what the entry names", ("submit", store.scope_of(), "w1", lease.told["epoch"]),
           (entry["verb"], entry["scope"], entry["actor"], entry["epoch"]))  # fmt: skip
     told = (item["task_id"], item["fence"], item["revision"], item["before"], item["state"])
     equal("what it says of the task", (lease.task_id, lease.fence, 1, "leased", "leased"), told)

@@ -127,6 +127,12 @@ class Store:
 
     # -- what most cases begin with
 
+    def scope_of(self, scope: str = SCOPE) -> str:
+        """What the target calls a scope of the case: the same, unless it has to hold many cases
+        side by side. A command's bytes name no scope."""
+        named: Callable[[str, str], str] | None = getattr(self.adapter, "scope_of", None)
+        return scope if named is None else named(self.owner, scope)
+
     def settings(self, queue: str = QUEUE, **settings: Any) -> None:
         """Change settings of a queue."""
         self.accept(command("queue.set", queue=queue, settings=settings))

@@ -15,12 +15,12 @@ from fencepost.model import Outcome
 
 ROOT = Path(fencepost.__file__).parent
 EXITS = {0, 2, 3, 4, 5, 6, 7, 70}
-BASES = {"internal", "refused", "lease_lost"}  # what others are derived from; never answered
+BASES = {"refused", "lease_lost"}  # what others are derived from; never answered
 # Named by no rule: told by a face, or by what failed below the rules.
 ELSEWHERE = {
     "unauthenticated": "HTTP", "not_leased": "lifecycle", "schema_mismatch": "storage",
     "store_unavailable": "storage", "outcome_unknown": "storage", "journal_broken": "verify",
-    "guard_tripped": "saving",
+    "guard_tripped": "saving", "rate_limited": "HTTP", "clock_skew": "HTTP", "internal": "HTTP",
 }  # fmt: skip
 
 

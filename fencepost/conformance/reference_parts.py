@@ -75,6 +75,7 @@ def ending(entries: list[Row], t: Row, task_of: Callable[[str], Any] | None) -> 
     """The entries whose opening goes with this task. An erased task takes along all that speak of
     its content. A purged one (`task_of` tells who is left) takes those that are about it, and an
     enqueue with the last of its tasks: what is kept can be asked for again."""
+
     def over(entry: Row) -> bool:
         if task_of is None:
             return True

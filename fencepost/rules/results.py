@@ -7,9 +7,7 @@ from fencepost.model import TaskRow
 from fencepost.rules.fence import held_last
 
 
-def duplicate_result(
-    command: LeaseCommand, task: TaskRow, recorded_by: int | None
-) -> str | None:
+def duplicate_result(command: LeaseCommand, task: TaskRow, recorded_by: int | None) -> str | None:
     """11, for submit: this result was recorded in this round, by the entry `recorded_by`. Told to
     the last worker and fence alone: to others it would say whether what they guess is a result."""
     told = recorded_by is not None and held_last(command, task)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 PHASES = (
     "drain", "callers", "slow", "growth", "processes", "latency", "journal", "start", "memory",
+    "http",
 )  # fmt: skip
 
 PER_SECOND, MS, US, MB, SHARE, TIMES = "/s", "ms", "µs", "MB", "%", "×"
@@ -108,4 +109,14 @@ ROWS: tuple[Row, ...] = (
     Row("memory", "peak", "peak memory of a process that drains the queue", MB,
         goal=Goal("<=", 100)),
     Row("memory", "rate", "its rate"),
+    Row("http", "empty", "an authenticated request that reads one row"),
+    Row("http", "single", "durable single completions, 32 connections"),
+    _ratio("http", "single", "empty", "… over the empty request", ">=", 0.5),
+    Row("http", "embedded", "embedded: claim 100, complete 100"),
+    Row("http", "batches", "over HTTP: claim 100, complete 100 in a batch"),
+    _ratio("http", "batches", "embedded", "… over embedded", ">=", 0.4),
+    Row("http", "wake_p50", "enqueue to the answer of a claim that waits, p50", MS),
+    Row("http", "wake_p99", "enqueue to the answer of a claim that waits, p99", MS,
+        goal=Goal("<=", 20)),
+    Row("http", "idle", "memory of the idle service", MB, goal=Goal("<=", 60)),
 )  # fmt: skip

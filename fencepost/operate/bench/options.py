@@ -46,6 +46,7 @@ class Sizes:
     starts: int
     memory_tasks: int
     memory_verify: bool
+    http_tasks: int
 
 
 # `*_lives` of batched and thread are for each caller.
@@ -58,6 +59,7 @@ PROFILES = {
         future=100_000, future_claims=60,
         processes=8, process_seconds=1.5, latencies=60,
         journal_batches=15, starts=6, memory_tasks=200_000, memory_verify=False,
+        http_tasks=3_000,
     ),
     "full": Sizes(
         reps=5, commits=4_000, tasks=20_000, naive=2_000, peer_tasks=3_000,
@@ -67,6 +69,7 @@ PROFILES = {
         future=100_000, future_claims=300,
         processes=8, process_seconds=5.0, latencies=200,
         journal_batches=60, starts=15, memory_tasks=1_000_000, memory_verify=True,
+        http_tasks=15_000,
     ),
 }  # fmt: skip
 

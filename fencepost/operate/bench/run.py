@@ -19,6 +19,7 @@ from fencepost.operate.bench import machine, options, peers, report
 from fencepost.operate.bench.callers import callers
 from fencepost.operate.bench.drain import drain
 from fencepost.operate.bench.growth import growth
+from fencepost.operate.bench.http import http
 from fencepost.operate.bench.journal import journal
 from fencepost.operate.bench.lab import CheckFailed, Lab, Measuring, NotHere
 from fencepost.operate.bench.options import Options
@@ -29,7 +30,7 @@ from fencepost.operate.ending import ended_tidily
 
 MEASURES: Mapping[str, Callable[[Lab], Measuring]] = {
     "drain": drain, "callers": callers, "slow": slow, "growth": growth, "processes": processes,
-    "latency": latency, "journal": journal, "start": start, "memory": memory,
+    "latency": latency, "journal": journal, "start": start, "memory": memory, "http": http,
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from time import monotonic, perf_counter, sleep
 from typing import Any
 
 from fencepost.handle import Handle
-from fencepost.operate.bench import callers, machine
+from fencepost.operate.bench import callers, load, machine
 from fencepost.operate.bench.lab import (
     BATCH,
     QUEUE,
@@ -103,4 +103,5 @@ WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "turns": _turns,
     "starts": _starts,
     "drain": _drain,
+    "http": load.http,
 }

@@ -1,66 +1,81 @@
-"""Every interleaving of two workers' requests, with lost answers, retries and expired leases."""
+"""Every interleaving of two workers' requests, with lost answers, retries and expired leases.
+
+Those of three workers that may die are walked by tests/torture/parts/interleavings.py.
+"""
 
 from __future__ import annotations
 
-import sqlite3
+import re
+from dataclasses import replace
 
 import pytest
-from helpers.exploring import Walk
+from helpers.exploring import LARGE, SMALL, Bounds, Walk, Watched
+from helpers.planted import PLANTED, shortest
 
-from fencepost.issues import GuardTripped
-from fencepost.machine import fold, results
-from fencepost.machine.batch import Batch
-from fencepost.rules import fence
-from fencepost.rules.lifecycle import lease_state
+pytestmark = pytest.mark.timeout(240)  # one walk of every state takes some seconds of a processor
 
 
-def test_no_interleaving_of_two_workers_breaks_a_law():
-    walk = Walk()
+@pytest.fixture(scope="module")
+def every():
+    """The walk of two workers with three requests each, without leaving out anything."""
+    walk = Watched(SMALL)
+    assert walk.run()
+    return walk
+
+
+def test_no_interleaving_of_two_workers_breaks_a_law(every):
+    print(every.told())
+    assert every.states > 1_000
+    assert min(every.lost, every.replays, every.refusals) > 100, "each kind of event was met"
+
+
+def alike(every, bounds):
+    """Holds the walk of every state against the one that leaves out what is the same."""
+    assert {place for place, after in every.futures.items() if len(after) != 1} == set()
+    one = Watched(replace(bounds, symmetric=True))
+    assert one.run()
+    assert every.futures == one.futures
+    assert one.states == len(one.futures) < every.states / 2
+    print(f"{one.states} of {every.states} states, {one.calls} of {every.calls} calls")
+
+
+def test_what_is_walked_once_has_one_future(every):
+    """States that are taken for one lead to the same, event by event; the walk of one of them
+    meets all that there are."""
+    alike(every, SMALL)
+
+
+def test_what_is_walked_once_has_one_future_where_processes_die():
+    bounds = Bounds(requests=2, expiries=1, deaths=True)
+    every = Watched(bounds)
+    assert every.run()
+    assert every.deaths > 100
+    alike(every, bounds)
+
+
+def test_states_that_are_wrongly_taken_for_one_are_told(monkeypatch):
+    """Without the time, states that differ look alike."""
+    honest = Watched.place
+    monkeypatch.setattr(Watched, "place", staticmethod(lambda *given: honest(*given)[1:]))
+    walk = Watched(Bounds(2, 1, 2))
     walk.run()
-    print(
-        f"{walk.states} states, {walk.calls} calls of the real code, {walk.lost} lost answers, "
-        f"{walk.replays} replays, {walk.refusals} refusals"
-    )
-    assert walk.states > 1_000
-    assert min(walk.lost, walk.replays, walk.refusals) > 100, "each kind of event was met"
+    with pytest.raises(AssertionError):
+        alike(walk, walk.bounds)
 
 
-def without(rule):
-    return tuple(other for other in fence.LEASE_RULES if other is not rule)
-
-
-def no_step(honest):
-    def accept(batch, task, *rest):
-        items = honest(batch, task, *rest)
-        task.revision -= 1
-        return items
-
-    return accept
-
-
-PLANTED = {
-    "no rule of the fence": (
-        fence, "LEASE_RULES", lambda _: without(fence.stale_fence), "passed the guard",
-    ),
-    "no rule of the expiry": (
-        fence, "LEASE_RULES", lambda _: without(fence.lease_expired), "had lost the lease",
-    ),
-    "no rule of the state": (
-        fence, "LEASE_RULES", lambda _: without(lease_state), "had lost the lease",
-    ),
-    "no replay": (fold, "replay", lambda _: lambda *given: None, "UNIQUE"),
-    "the revision is not stepped": (results, "accept_result", no_step, "differ"),
-    "fences stand still": (
-        Batch, "draw_fence", lambda _: lambda batch: max(batch.last_fence, 1), "fence counter",
-    ),
-}  # fmt: skip
-
-
+@pytest.mark.parametrize("bounds", [SMALL, LARGE], ids=["two workers", "three that may die"])
 @pytest.mark.parametrize("name", PLANTED)
-def test_each_planted_fault_is_found_in_some_interleaving(name, monkeypatch):
-    place, attribute, fault, told = PLANTED[name]
-    monkeypatch.setattr(place, attribute, fault(getattr(place, attribute)))
-    walk = Walk()
-    with pytest.raises((AssertionError, GuardTripped, sqlite3.IntegrityError), match=told):
-        walk.run()
-    print(f"found by {walk.path} after {walk.calls} calls")
+def test_each_planted_fault_is_found_by_a_shortest_way(name, bounds, monkeypatch):
+    PLANTED[name].plant(monkeypatch)
+    path, found, calls = shortest(bounds)
+    print(f"{found!s:.90} by {path} after {calls} calls")
+    assert re.search(PLANTED[name].told, str(found)), found
+
+
+def test_what_is_not_broken_has_no_shortest_way():
+    with pytest.raises(LookupError, match="nothing is broken"):
+        shortest(Bounds(requests=1, expiries=1))
+
+
+def test_a_walk_whose_time_is_over_says_so():
+    assert not Walk(LARGE, end=0).run()

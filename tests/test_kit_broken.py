@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from helpers.kit import BY_NAME, judged, stores_in_memory, target, verdict
+from helpers.verdicts import untrue
 
 from fencepost.conformance import reference_parts
 from fencepost.conformance.broken import BROKEN
@@ -55,3 +56,18 @@ def test_a_reference_that_is_bent_in_one_part_is_failed(name, monkeypatch):
     part, wrong, case = BENT[name]
     monkeypatch.setattr(reference_parts, part, wrong)
     assert verdict(judged(target("reference"), [case]), case)["verdict"] == "failed"
+
+
+def test_a_run_that_takes_the_one_for_the_other_is_told():
+    """What the slow proof asks of every run of the whole kit (tests/torture)."""
+    case = BROKEN["accepts-at-the-boundary"].found_by
+    broken = judged(target("broken:accepts-at-the-boundary"), [case])
+    assert f"{case} is failed" in untrue("reference", broken)
+    assert "the run is failed" in untrue("reference", broken)
+    assert untrue("broken:accepts-at-the-boundary", broken) == ["a case is skipped"]
+    honest = judged(target("reference"), [case])
+    told = untrue("broken:accepts-at-the-boundary", honest)
+    assert f"{case} is [('passed', 'lease_expired')] and not failed by lease_expired" in told
+    assert "lease_expired is not among the run's issues" in told
+    other = untrue("broken:late-renew-revives", broken)
+    assert "and not failed by lease_expired" in other[0]

@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 LINES, PAGE = ROOT / "docs" / "reliability.jsonl", ROOT / "docs" / "reliability.md"
 # How many there are of something, and not how many were tried: not added up.
 HIGHEST = ("call_sites", "faults_there_are", "mutants", "only_words", "deepest",
-           "planted_bugs", "guards_found")  # fmt: skip
+           "planted_bugs", "guards_found", "broken_there_are", "broken_met",
+           "different_states")  # fmt: skip
 KEPT = 30  # runs that the page lists one by one; the file has all
 
 HEAD = """\

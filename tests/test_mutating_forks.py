@@ -80,11 +80,12 @@ def some(number, change="rules.x: a => b"):
     return Mutant(f"fencepost.rules.x__mutmut_{number}", change, False, "", "", (1, 1))
 
 
-def judged(killed, lived=0, same=0):
+def judged(killed, lived=0, same=0, failing=()):
     drawn = [some(number) for number in range(killed + lived)]
     drawn += [some(9_000 + number, next(iter(SAME))) for number in range(same)]
-    told = {mutant.name: ("survived", "", 1.0) for mutant in drawn}
-    told |= {mutant.name: ("killed", "t", 0.1) for mutant in drawn[:killed]}
+    told = [sampling.Told(mutant.name, "killed", "t", 0.1) for mutant in drawn[:killed]]
+    told += [sampling.Told(mutant.name, "survived", "", 1.0) for mutant in drawn[killed:]]
+    told += [sampling.Told("", sampling.FAILED, test, 0) for test in failing]
     made = [*drawn, some(8_000)._replace(wording=True)]
     return sampling.verdict(made, drawn, told)
 
@@ -119,3 +120,9 @@ def test_a_mutant_known_to_be_the_same_counts_apart_and_each_other_one_is_named(
          "python3 tests/torture.py --only mutants --no-ledger"}
         for number in (600, 601)
     ]  # fmt: skip
+
+
+def test_a_test_that_fails_without_any_mutant_is_a_failure_and_notices_nothing():
+    told = judged(600, failing=["tests/test_x.py::test_y"])
+    assert (told["tried"], told["killed"]) == (600, 600)
+    assert told["failures"] == [{"name": "tests/test_x.py::test_y fails without any mutant"}]

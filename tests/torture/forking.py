@@ -19,7 +19,7 @@ import signal
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
@@ -30,7 +30,7 @@ import hypothesis
 import pytest
 
 from torture import planting
-from torture.sampling import HUNG, KILLED, SURVIVED
+from torture.sampling import FAILED, HUNG, KILLED, SURVIVED
 
 LONGEST = 300.0  # seconds for one mutant, if it can hold back even the limit for each test
 MEMORY = 4 << 30  # bytes of address space: a mutant may gather without end
@@ -98,11 +98,12 @@ class Forking:
         """All mutants, as many at a time as there are processors, until the time is over."""
         items = {item.nodeid: item for item in session.items}
         self.learned = self._learn(session)
-        if self.learned.failed:
-            raise pytest.UsageError(f"fails without any mutant: {self.learned.failed[:5]}")
         processors = len(os.sched_getaffinity(0))
         end = time.monotonic() + self.seconds
         with self.told.open("w") as told:
+            for test in self.learned.failed:  # it tells nothing of a mutant
+                self.learned.took.pop(test, None)
+                told.write(json.dumps(["", FAILED, test, 0]) + "\n")
             for mutant in self.mutants:
                 if time.monotonic() > end:
                     break
@@ -137,17 +138,40 @@ class Forking:
     # -- the run without any mutant
 
     def _learn(self, session: pytest.Session) -> Learned:
-        """It happens in a fork of its own, so that nothing stays of it in the mutants' forks."""
-        with tempfile.TemporaryFile() as file:
-            if (child := os.fork()) == 0:
-                _go_silent()
-                pickle.dump(self._run_once(session.items), file)
-                file.flush()
-                os._exit(0)
+        """It happens in forks of its own, one a processor, each with whole files, so that nothing
+        stays of it in the mutants' forks."""
+        files: dict[Path, list[pytest.Item]] = defaultdict(list)
+        for item in session.items:
+            files[item.path].append(item)
+        shares: list[list[pytest.Item]] = [[] for _ in os.sched_getaffinity(0)]
+        for items in sorted(files.values(), key=len, reverse=True):
+            min(shares, key=len).extend(items)
+        whole = Learned(defaultdict(list), {}, [])
+        for learned in [self._begin(items) for items in shares if items]:
+            reaching, took, failed = learned()
+            for place, tests in reaching.items():
+                whole.reaching[place] += tests
+            whole.took.update(took)
+            whole.failed.extend(failed)
+        return whole
+
+    def _begin(self, items: list[pytest.Item]) -> Callable[[], Learned]:
+        """A fork that runs these; what is returned waits for its end and says what it learned."""
+        file = tempfile.TemporaryFile()  # noqa: SIM115  closed where its end is waited for
+        if (child := os.fork()) == 0:
+            _go_silent()
+            pickle.dump(self._run_once(items), file)
+            file.flush()
+            os._exit(0)
+
+        def learned() -> Learned:
             _, status = os.waitpid(child, 0)
             assert status == 0, f"the run without any mutant ended with {status}"
-            file.seek(0)
-            learned: Learned = pickle.load(file)  # noqa: S301  written above
+            with file:
+                file.seek(0)
+                told: Learned = pickle.load(file)  # noqa: S301  written above
+            return told
+
         return learned
 
     def _run_once(self, items: list[pytest.Item]) -> Learned:

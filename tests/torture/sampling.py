@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from torture.equivalent import SAME
 from torture.mutated import Mutant
@@ -12,6 +12,17 @@ from torture.mutated import Mutant
 TARGET = 0.95
 SURE = 1.645  # standard deviations: 95 of 100 samples that say so are right
 KILLED, SURVIVED, HUNG = "killed", "survived", "hung"
+FAILED = "fails without any mutant"
+
+
+class Told(NamedTuple):
+    """What became of a mutant: the test that noticed it, and the seconds. Without a name it is of
+    a test that fails without any."""
+
+    name: str
+    became: str
+    by: str
+    took: float
 
 
 def at_least(killed: int, tried: int) -> float:
@@ -24,13 +35,12 @@ def at_least(killed: int, tried: int) -> float:
     return (share + square / (2 * tried) - spread) / (1 + square / tried)
 
 
-def verdict(
-    made: list[Mutant], drawn: list[Mutant], told: dict[str, tuple[str, str, float]]
-) -> dict[str, Any]:
+def verdict(made: list[Mutant], drawn: list[Mutant], lines: list[Told]) -> dict[str, Any]:
     """What became of the `drawn` ones out of all that were `made`: the counts, each mutant that
     lives, and a failure if too few are noticed. `mutants` counts those that change only words."""
-    became = Counter(what for what, _, _ in told.values())
-    lived = [mutant for mutant in drawn if told.get(mutant.name, "?")[0] == SURVIVED]
+    told = {line.name: line.became for line in lines if line.name}
+    became = Counter(told.values())
+    lived = [mutant for mutant in drawn if told.get(mutant.name) == SURVIVED]
     unknown = sorted(mutant for mutant in lived if mutant.change not in SAME)
     killed = became[KILLED] + became[HUNG]
     asked = killed + len(unknown)
@@ -39,6 +49,7 @@ def verdict(
         "name": f"{killed} of {asked} mutants were noticed ({share:.1%}): of all of them that is "
                 f"{surely:.1%} or more, and not surely {TARGET:.0%}"
     }]  # fmt: skip
+    failures += [{"name": f"{line.by} {FAILED}"} for line in lines if not line.name]
     return {
         "mutants": len(made), "only_words": sum(mutant.wording for mutant in made),
         "tried": len(told), "killed": killed,

@@ -21,7 +21,7 @@ from typing import Any
 
 from torture import mutated
 from torture.equivalent import SAME
-from torture.sampling import verdict
+from torture.sampling import Told, verdict
 
 LAW = "a change of the rules, the machine or the journal is noticed by the fast tests"
 WEIGHT = 4
@@ -53,11 +53,8 @@ def copied(folder: Path) -> None:
             shutil.copy(ROOT / name, folder)
 
 
-def tried(
-    folder: Path, drawn: list[mutated.Mutant], seconds: float
-) -> dict[str, tuple[str, str, float]]:
-    """What became of each of these mutants, as far as the time went: the verdict, the test that
-    noticed it, and the seconds."""
+def tried(folder: Path, drawn: list[mutated.Mutant], seconds: float) -> list[Told]:
+    """What became of each of these mutants, as far as the time went."""
     wish, told, log = folder / "wish.json", folder / "told.jsonl", folder / "run.log"
     wish.write_text(json.dumps({
         "mutants": [(mutant.name, mutant.code, mutant.file, mutant.lines,
@@ -82,8 +79,7 @@ def tried(
             code = child.wait()
     if code != 0 or not told.exists():
         raise RuntimeError(f"ended with {code}:\n{log.read_text()[-3000:]}")
-    lines = map(json.loads, told.read_text(encoding="utf-8").splitlines())
-    return {name: (verdict, by, took) for name, verdict, by, took in lines}
+    return [Told(*json.loads(line)) for line in told.read_text(encoding="utf-8").splitlines()]
 
 
 def run(seconds: float, seed: int) -> dict[str, Any]:

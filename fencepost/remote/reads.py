@@ -66,12 +66,16 @@ class Reads(Verbs):
             raise error_for(found)
         return found
 
-    def _pages(self, path: str, member: str, read: Callable[[Any], T], **query: Any) -> Iterator[T]:
-        """A list, page by page; the first is asked for at once, so that a refusal is raised."""
+    def _pages(
+        self, path: str, member: str, read: Callable[[Any], T], size: int | None = PAGE,
+        **query: Any,
+    ) -> Iterator[T]:  # fmt: skip
+        """A list, page by page; the first is asked for at once, so that a refusal is raised.
+        `size` None: a list that is told whole."""
 
         def page(token: str) -> tuple[list[T], str]:
             more = {"page_token": token} if token else {}
-            return self._get(path, shown, page_size=PAGE, **query, **more)
+            return self._get(path, shown, page_size=size, **query, **more)
 
         def shown(given: Any) -> tuple[list[T], str]:
             return [read(item) for item in given[member]], reading.text(given["next_page_token"])
@@ -148,7 +152,7 @@ class Reads(Verbs):
 
     def queue_rows(self) -> list[QueueRow]:
         """All queues of the scope, by name."""
-        return list(self._pages(of_scope(self._scope, "queues"), "queues", self._queue_row))
+        return list(self._pages(of_scope(self._scope, "queues"), "queues", self._queue_row, None))
 
     def _queue_row(self, given: Any) -> QueueRow:
         return reading.queue_row(self._scope, given)
@@ -172,7 +176,7 @@ class Reads(Verbs):
 
     def tokens(self) -> list[Token]:
         """The tokens of this scope without their digests, in the order they were made."""
-        return list(self._pages(of_scope(self._scope, "tokens"), "tokens", reading.token))
+        return list(self._pages(of_scope(self._scope, "tokens"), "tokens", reading.token, None))
 
     # -- the journal
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from fencepost import canonical
+from fencepost.clock import SECOND
 from fencepost.commands import Claim, Complete, Request, Review, Submit
 from fencepost.handle.journal import turned_away
 from fencepost.issues import InvalidRequest
@@ -14,7 +15,7 @@ from fencepost.machine.needs import Sent
 from fencepost.model import Caller, Outcome
 from fencepost.rules.authority import MAY
 from fencepost.server import asked as reading
-from fencepost.server.answers import Answer, Fault, of_outcome, outcome_body
+from fencepost.server.answers import Answer, Fault, Headers, of_outcome, outcome_body
 from fencepost.server.asked import Asked, Receive
 from fencepost.server.service import Service, caller_of
 from fencepost.server.slices import members
@@ -37,13 +38,15 @@ async def command(service: Service, asked: Asked, receive: Receive, verb: str) -
     _agree(asked, request, verb)
     if revision is not None:
         _restates(request, revision)
+    waited: Headers = ()
     if isinstance(request.command, Claim):
-        outcome = await claim(service, caller, request, request.command, wait)
+        outcome, waited = await claim(service, caller, request, request.command, wait)
     else:
         (outcome,) = await execute(service, [(caller, request)])
     if outcome.issues == ("unauthenticated",):
         raise turned_away("unauthenticated")
-    return of_outcome(outcome, precondition=revision is not None)
+    answer = of_outcome(outcome, precondition=revision is not None)
+    return answer._replace(headers=answer.headers + waited)
 
 
 async def _request(service: Service, asked: Asked, receive: Receive) -> Request:
@@ -107,18 +110,23 @@ async def execute(service: Service, sent: Sequence[Sent]) -> list[Outcome]:
 
 async def claim(
     service: Service, caller: Caller, request: Request, command: Claim, wait: int
-) -> Outcome:
+) -> tuple[Outcome, Headers]:
     """A claim; with `wait` it is made when there is something to claim, or when the time is over.
 
     A claim with a key leaves a receipt even where it finds nothing, so it waits before it is made.
+    The header says how long (seconds), so that the client need not count it from his lease.
     """
+    waited: Headers = ()
     service.limits.claim(caller)
     if service.stopping.is_set():
         raise Fault(503, "the service is stopping; nothing was done", "store_unavailable")
     if wait and command.queues is not None:
+        begun = service.clock.steady()
         await _something(service, caller, request, command.queues, wait)
+        seconds = (service.clock.steady() - begun) / SECOND
+        waited = ((b"fencepost-waited", f"{seconds:.6f}".encode()),)
     (outcome,) = await execute(service, [(caller, request)])
-    return outcome
+    return outcome, waited
 
 
 async def _something(

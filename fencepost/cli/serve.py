@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from argparse import Namespace
+from typing import TYPE_CHECKING, NoReturn
 
 from fencepost import log
-from fencepost.cli.output import Out
+from fencepost.cli.output import Out, exit_code
 from fencepost.cli.store import open_here
 from fencepost.clock import SystemClock
 from fencepost.handle import Handle
 from fencepost.issues import InvalidRequest
 
+if TYPE_CHECKING:
+    import socket
+
+    from fencepost.server.settings import ServerSettings
+
 INSTALL = "pip install 'fencepost[server]'"
+CLOSE_SECONDS = 0.7
 
 
 def serve(args: Namespace, out: Out) -> int:
@@ -33,29 +43,44 @@ def serve(args: Namespace, out: Out) -> int:
             behind_proxy=args.behind_proxy,
         )
     )
-    clock = SystemClock()
-    with running.listen(settings) as listener, open_here(args) as fp:
-        lines = Lines(clock)
+    running.check_tls(settings)
+    with running.listen(settings) as listener:
+        fp = open_here(args)
+        lines = Lines(clock := SystemClock())
         log.prepare.clear()  # what is logged from here on are the service's own lines
         running.watched_logs(lines)
-        host, port = listener.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
-        out.note(f"serving {args.store} at {url}; Ctrl-C ends it")
-        if settings.dev:
-            out.note("--dev: nobody needs a token, and everybody is the operator of every scope")
-        else:
-            _first_token(args, out, fp)
-        if out.json:
-            out.data({"url": url, "host": host, "port": port})
-        running.run(running.server(fp, settings, clock, lines), listener)
+        _told(args, out, fp, settings, listener)
+        try:
+            running.run(running.server(fp, settings, clock, lines), listener)
+        finally:
+            closed = running.close(fp, CLOSE_SECONDS)
+    if not closed:
+        _leave(out)
     return 0
 
 
-def _first_token(args: Namespace, out: Out, fp: Handle) -> None:
-    if not fp.any_token():
-        out.note(
-            "there is no token yet, so nobody can come in; make one in another terminal:\n"
-            f"  fencepost --store {args.store} --scope {args.scope} "
-            "token create laptop-3 --kind worker"
-        )
+def _told(
+    args: Namespace, out: Out, fp: Handle, settings: ServerSettings, listener: socket.socket
+) -> None:
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
+    out.note(f"serving {args.store} at {url}; Ctrl-C ends it")
+    if settings.dev:
+        out.note("--dev: nobody needs a token, and everybody is the operator of every scope")
+    elif not fp.any_token():
+        words = ["fencepost", "--store", args.store, "--scope", args.scope, "token", "create"]
+        out.note("there is no token yet, so nobody can come in; make one in another terminal:")
+        out.note(shlex.join([*words, "laptop-3", "--kind", "worker"]))
+    if out.json:
+        out.data({"url": url, "host": host, "port": port})
+        sys.stdout.flush()  # whoever started it reads it now, from a pipe
+
+
+def _leave(out: Out) -> NoReturn:
+    """Threads that wait for the turn cannot be ended but with the process."""
+    out.note(
+        "store_unavailable: another process held the turn to write until the end; what still "
+        "waited for it was not carried out, and nobody was told that it was"
+    )
+    os._exit(exit_code("store_unavailable"))

@@ -61,7 +61,7 @@ class Application:
         return self._service
 
     def stop(self) -> None:
-        """No more claims and no more waiting. May be called from a signal's handler."""
+        """No more claims and no more waiting. Called in the loop."""
         if self._service is not None:
             self._service.stop()
 

@@ -7,6 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -31,20 +32,32 @@ class Bridge:
         self._readers = ThreadPoolExecutor(READERS, "fencepost-reader")
         self._answered: deque[tuple[Future, Call]] = deque()
         self._woken = False
+        self._pending: dict[Future, Call] = {}
 
     async def send(self, sent: Sequence[Sent]) -> list[Outcome]:
         """One outcome a command. Raises Unavailable where the turn to write does not come."""
         future: Future = self._loop.create_future()
-        call = self.fp.hand_in(sent, partial(self._tell, future))
-        done, _ = await asyncio.wait((future,), timeout=self.wait_seconds)
-        if not done:
-            if call.give_up():
-                raise Unavailable(
-                    f"the turn to write did not come within {self.wait_seconds:g} s; nothing was "
-                    "done, try again"
+        call = self._pending[future] = self.fp.hand_in(sent, partial(self._tell, future))
+        try:
+            done, _ = await asyncio.wait((future,), timeout=self.wait_seconds)
+            if not done:
+                if call.give_up():
+                    raise Unavailable(
+                        f"the turn to write did not come within {self.wait_seconds:g} s; nothing "
+                        "was done, try again"
+                    )
+                await asyncio.wait((future,))
+            return future.result()
+        finally:
+            del self._pending[future]
+
+    def give_up(self) -> None:
+        """Whoever waits for the turn to write waits no longer: the service is stopping."""
+        for future, call in self._pending.items():
+            if not future.done() and call.give_up():
+                future.set_exception(
+                    Unavailable("the service is stopping; nothing was done, try again")
                 )
-            await asyncio.wait((future,))
-        return future.result()
 
     async def read(self, look: Callable[[], T]) -> T:
         """What `look` finds in the store, or makes of something long, in a thread."""
@@ -55,7 +68,8 @@ class Bridge:
         self._answered.append((future, call))
         if not self._woken:
             self._woken = True
-            self._loop.call_soon_threadsafe(self._settle)
+            with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+                self._loop.call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
         self._woken = False  # before looking: what comes from now on wakes again

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import signal
 import socket
+import ssl
+import threading
 from asyncio import TimerHandle
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -14,12 +19,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fencepost.clock import Clock
 from fencepost.handle import Handle
-from fencepost.issues import Unavailable
+from fencepost.issues import InvalidRequest, Unavailable
 from fencepost.server.app import Application
 from fencepost.server.logs import Lines, Shown
 from fencepost.server.settings import ServerSettings, checked
 
 BACKLOG = 1_024
+ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def bound_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
@@ -84,16 +90,43 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, app: Application) -> None:
         super().__init__(config)
         self._app = app
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Everything that belongs to the loop is made before the first request."""
+        self._loop = asyncio.get_running_loop()
         self._app.begin()
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A first signal ends claims and streams and lets commits finish; a second ends all."""
+        """A first signal ends claims and streams and lets commits finish."""
         super().handle_exit(sig, frame)
-        self._app.stop()
+        with suppress(RuntimeError):  # the loop has ended already
+            if self._loop is not None:  # a signal comes between any two steps of the loop's
+                self._loop.call_soon_threadsafe(self._app.stop)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """While it serves. uvicorn would raise the signal once more after the stop, and so end the
+        process before the store is closed. A second signal does what it does to any process."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in ENDING}
+
+        def first(number: int, frame: FrameType | None) -> None:
+            for each in ENDING:
+                signal.signal(each, signal.SIG_DFL)
+            self.handle_exit(number, frame)
+
+        for number in ENDING:
+            signal.signal(number, first)
+        try:
+            yield
+        finally:
+            if signal.getsignal(signal.SIGINT) is first:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
 
 
 def listen(settings: ServerSettings) -> socket.socket:
@@ -112,6 +145,26 @@ def listen(settings: ServerSettings) -> socket.socket:
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror}"
         ) from None
     return made
+
+
+def check_tls(settings: ServerSettings) -> None:
+    """Raises InvalidRequest where the certificate or its key cannot be used. Nobody is asked for a
+    password: a service may start with no terminal."""
+    if settings.certfile is None:
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(settings.certfile, settings.keyfile, password=_no_password)
+    except OSError as error:  # ssl.SSLError is one
+        why = error.strerror if error.errno and not isinstance(error, ssl.SSLError) else error
+        raise InvalidRequest(
+            f"serve: {settings.certfile} and {settings.keyfile} are no certificate and its key: "
+            f"{why}"
+        ) from None
+
+
+def _no_password() -> str:
+    raise InvalidRequest("serve: the key has a password; give a key file without one")
 
 
 def server(fp: Handle, settings: ServerSettings, clock: Clock, lines: Lines) -> Server:
@@ -138,6 +191,21 @@ def watched_logs(lines: Lines) -> None:
 
 
 def run(made: Server, listener: socket.socket) -> None:
-    """Serve until a signal, and end as after a Ctrl-C that was meant: without a trace."""
+    """Serve until a signal, and end as after a stop that was meant: without a trace."""
     with suppress(KeyboardInterrupt):
         made.run(sockets=[listener])
+
+
+def close(fp: Handle, seconds: float) -> bool:
+    """Close the store. False where that has to wait for a turn that another process keeps: nobody
+    was told that what waits for it was done, and it ends with this process, undone."""
+    closing = threading.Thread(target=fp.close, name="fencepost-closing", daemon=True)
+    closing.start()
+    closing.join(seconds)
+    if closing.is_alive():  # what waits, or what it does, such as sealing a long journal
+        try:
+            fp.probe_turn(seconds)
+        except Unavailable:
+            return False
+        closing.join()
+    return True

@@ -16,6 +16,7 @@ from fencepost.server.news import News
 from fencepost.server.settings import ServerSettings
 
 WAIT_SECONDS = 30.0
+ANSWER_SECONDS = 1.0  # of the time to stop, for the answers of those who waited in vain
 
 
 class Service:
@@ -37,9 +38,14 @@ class Service:
         return self.fp.for_caller(caller_of(asked))
 
     def stop(self) -> None:
-        """No more claims; whoever waits for news is answered now. Called in the loop."""
+        """No more claims; whoever waits for news is answered now, and who still waits for the
+        turn to write is told in time that nothing was done. Called in the loop."""
+        if self.stopping.is_set():
+            return
         self.stopping.set()
         self.news.stop()
+        patience = max(0.0, self.settings.stop_seconds - ANSWER_SECONDS)
+        asyncio.get_running_loop().call_later(patience, self.bridge.give_up)
 
 
 def caller_of(asked: Asked) -> Caller:

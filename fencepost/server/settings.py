@@ -58,6 +58,8 @@ def is_loopback(host: str) -> bool:
 
 def checked(settings: ServerSettings) -> ServerSettings:
     """The settings, if they can hold together. Raises InvalidRequest."""
+    if not 0 <= settings.port <= 65_535:
+        raise InvalidRequest("serve: --port is a number from 0 to 65535")
     if (settings.certfile is None) != (settings.keyfile is None):
         raise InvalidRequest("serve: --certfile and --keyfile belong together")
     local = is_loopback(settings.host)

@@ -45,8 +45,45 @@ class Sink(list[str]):
     def flush(self) -> None: ...
 
 
+class Asking:
+    """The plainest way to ask a service on a loopback port."""
+
+    port: int
+
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, *, token: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:  # fmt: skip
+        """One request on a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        given = dict(headers or {})
+        if token is not None:
+            given["Authorization"] = f"Bearer {token}"
+        try:
+            connection.request(method, path, body, given)
+            answer = connection.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            return Reply(answer.status, found, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, token: str | None = None, **headers: str) -> Reply:
+        return self.ask("GET", path, token=token, headers=_named(headers))
+
+    def post(
+        self, path: str, body: Json | bytes, token: str | None = None, key: str | None = None,
+        **headers: str,
+    ) -> Reply:  # fmt: skip
+        """Send JSON: an object, or bytes as they are."""
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        given = {"Content-Type": "application/json", **_named(headers)}
+        if key is not None:
+            given["Idempotency-Key"] = key
+        return self.ask("POST", path, raw, token=token, headers=given)
+
+
 @dataclass
-class Served:
+class Served(Asking):
     """A store and its service. `with Served() as web: web.post(...)`."""
 
     clock: Clock = field(default_factory=SystemClock)
@@ -79,42 +116,9 @@ class Served:
         self._thread.join(20)
         assert not self._thread.is_alive(), "the service did not stop"
 
-    # -- asking
-
     def token(self, kind: str, actor: str = "", *, scope: str = "default", **more: Any) -> str:
         """A token of this kind, made beside the service."""
         return self.fp.as_caller("local", scope=scope).token_create(actor or kind, kind, **more)[1]  # type: ignore[no-any-return]
-
-    def ask(
-        self, method: str, path: str, body: bytes | None = None, *, token: str | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> Reply:  # fmt: skip
-        """One request on a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        given = dict(headers or {})
-        if token is not None:
-            given["Authorization"] = f"Bearer {token}"
-        try:
-            connection.request(method, path, body, given)
-            answer = connection.getresponse()
-            found = {name.lower(): value for name, value in answer.getheaders()}
-            return Reply(answer.status, found, answer.read())
-        finally:
-            connection.close()
-
-    def get(self, path: str, token: str | None = None, **headers: str) -> Reply:
-        return self.ask("GET", path, token=token, headers=_named(headers))
-
-    def post(
-        self, path: str, body: Json | bytes, token: str | None = None, key: str | None = None,
-        **headers: str,
-    ) -> Reply:  # fmt: skip
-        """Send JSON: an object, or bytes as they are."""
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        given = {"Content-Type": "application/json", **_named(headers)}
-        if key is not None:
-            given["Idempotency-Key"] = key
-        return self.ask("POST", path, raw, token=token, headers=given)
 
 
 def _named(headers: dict[str, str]) -> dict[str, str]:

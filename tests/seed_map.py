@@ -12,10 +12,8 @@ from functools import partial
 
 from helpers.nodeids import held
 
-SUBJECTS = (
-    "conformance kit", "HTTP", "workers", "PostgreSQL", "deliveries", "restore", "statement",
-)  # fmt: skip
-STATEMENT, KIT, HTTP, WORKERS = ("statement",), ("conformance kit",), ("HTTP",), ("workers",)
+SUBJECTS = ("HTTP", "workers", "PostgreSQL", "deliveries", "restore", "statement")
+STATEMENT, HTTP, WORKERS = ("statement",), ("HTTP",), ("workers",)
 DELIVERIES, RESTORE = ("deliveries",), ("restore",)
 
 queue = partial(held, "seed_fenced_queue")
@@ -25,6 +23,9 @@ limits = partial(held, "seed_receipt_lab_limits")
 privacy = partial(held, "seed_receipt_lab_privacy")
 leases = partial(held, "faults_leases")
 kill = partial(held, "faults_kill")
+kit = partial(held, "kit")
+kit_command = partial(held, "kit_command")
+contract = partial(held, "contract")
 
 FIELDS = queue(
     "the_contracts_fields_stand_under_their_names_with_their_types",
@@ -45,19 +46,39 @@ NO_TRACE = lab("failure_before_commit_leaves_no_result_receipt_or_outbox_row")
 ALL_OR_NONE = kill("killed_at_any_step_a_command_is_there_as_a_whole_or_not_at_all")
 STATUSES = queue("an_outcome_says_accepted_failed_or_blocked_with_machine_readable_issues")
 
+SEVEN_FIELDS = contract("the_seeds_seven_fields_and_three_states_are_kept_as_given")
+OUTPUT = contract("the_seeds_output_is_kept_as_given_and_verification_has_all_of_it")
+VERIFICATION = kit("the_verification_keeps_the_contract_and_names_what_was_run")
+SCHEMA = contract("the_contract_is_valid_against_the_meta_schema_of_2020_12")
+OFFLINE = kit_command("the_copied_folder_accepts_the_reference_with_nothing_installed")
+REFERENCE = (*kit("the_reference_is_accepted_too"), *OFFLINE)
+CASES = (
+    *kit("the_product_is_accepted"),
+    *held("kit_broken", "a_broken_queue_is_failed_with_the_code_that_it_did_not_tell"),
+)
+WRITTEN = kit_command("the_verification_is_written_and_never_overwritten_unasked")
+ARTIFACTS = ((*SCHEMA, *OUTPUT), REFERENCE, CASES, (*WRITTEN, *VERIFICATION))
+
 FENCED_QUEUE: dict[str, tuple[str, ...]] = {
     "schema_id:": STATEMENT,
     "version:": STATEMENT,
     "object_key:": STATEMENT,
     "title:": STATEMENT,
     "description:": STATEMENT,
-    "problem: Expired workers": (*STALE, *REPLAYED, *HTTP),
+    "problem: Expired workers": (
+        *STALE, *REPLAYED,
+        *held(
+            "http_answers",
+            "a_completion_whose_answer_was_lost_is_answered_with_the_same_bytes",
+        ),
+        *held("remote_lost", "through_many_faults_each_task_is_completed_once"),
+    ),
     "solution_mechanism: Atomically increment": (*ONE_OWNER, *STALE),
     "solution_mechanism: Commit result and": (
         *NO_TRACE, *ALL_OR_NONE, *STALE, *WRONG_OWNER, *BOUNDARY,
     ),
     "solution_mechanism: Replay only": (*REPLAYED, *SAME_BYTES),
-    "input_type.type:": (*FIELDS, *KIT),
+    "input_type.type:": (*FIELDS, *SEVEN_FIELDS),
     "input_type.required_fields.task_id:": FIELDS,
     "input_type.required_fields.worker_id:": FIELDS,
     "input_type.required_fields.fencing_token:": FIELDS,
@@ -67,27 +88,24 @@ FENCED_QUEUE: dict[str, tuple[str, ...]] = {
     "input_type.required_fields.state:": (
         *FIELDS, *queue("the_contracts_three_states_are_passed_through_in_order"),
     ),
-    "input_type.schema_status: Normative field contract": KIT,
-    "output_type.status:": (*STATUSES, *KIT),
+    "input_type.schema_status: Normative field contract": (*SCHEMA, *SEVEN_FIELDS),
+    "output_type.status:": (*STATUSES, *OUTPUT),
     "output_type.issues:": STATUSES,
-    "output_type.artifacts[0]:": KIT,
-    "output_type.artifacts[1]:": KIT,
-    "output_type.artifacts[2]:": KIT,
-    "output_type.artifacts[3]:": KIT,
+    **{f"output_type.artifacts[{place}]:": by for place, by in enumerate(ARTIFACTS)},
     "common_use_cases[0]:": STATEMENT,
-    "common_use_cases[1]:": KIT,
+    "common_use_cases[1]:": (
+        *OFFLINE, *kit("a_case_asks_the_same_again_under_the_same_seed"),
+        *held("bench", "every_figure_is_measured_and_ratios_are_taken_within_a_repetition"),
+    ),
     "acceptance_criteria[0]: Two concurrent claimants": ONE_OWNER,
     "acceptance_criteria[1]: Reclaim increments": STALE,
     "acceptance_criteria[2]: Timeout-after-commit": REPLAYED,
     "acceptance_criteria[3]: Same idempotency key": REUSED,
     "acceptance_criteria[4]: The exact expiry": BOUNDARY,
-    "deliverables[0]:": KIT,
-    "deliverables[1]:": KIT,
-    "deliverables[2]:": KIT,
-    "deliverables[3]:": KIT,
+    **{f"deliverables[{place}]:": by for place, by in enumerate(ARTIFACTS)},
     "upstream_objects[0]:": STATEMENT,
-    "reference_kit:": KIT,
-    "verification_status:": KIT,
+    "reference_kit:": contract("the_contract_says_where_it_comes_from"),
+    "verification_status:": VERIFICATION,
     "history_basis.method:": STATEMENT,
     "history_basis.source_classes[0]:": STATEMENT,
     "history_basis.historical_test_claims:": STATEMENT,
@@ -101,7 +119,7 @@ FENCED_QUEUE: dict[str, tuple[str, ...]] = {
     "resource_target.max_followup_tasks: 2": queue(
         "a_completion_brings_at_most_two_follow_up_tasks_by_default"
     ),
-    "limitations[0]: Implementation": KIT,
+    "limitations[0]: Implementation": VERIFICATION,
     "limitations[1]: Examples": STATEMENT,
 }  # fmt: skip
 
@@ -287,13 +305,18 @@ RECEIPT_LAB: dict[str, tuple[str, ...]] = {
         "no_payload_result_reason_or_key_reaches_the_log",
     ),
     "Consumer adoption": STATEMENT,
-    "Translate one case": KIT,
+    "Translate one case": (
+        *kit_command("one_case_runs_alone_writes_nothing_and_ends_with_its_own_code"),
+        *kit_command("the_guide_to_adopt_one_case_names_cases_that_there_are"),
+    ),
     "Preserve independent": (
         *SCOPES, *WRONG_FENCE, *WRONG_OWNER, *CONTROL, *DIMENSIONS,
     ),
     "Qualify provider": DELIVERIES,
-    "Record exact source": KIT,
-    "A model pass never": KIT,
+    "Record exact source": (
+        *VERIFICATION, *kit("the_example_is_incomplete_and_names_what_it_lacks"),
+    ),
+    "A model pass never": VERIFICATION,
 }  # fmt: skip
 
 SEED_MAP = (FENCED_QUEUE, SHELTER_FEED, RECEIPT_LAB)

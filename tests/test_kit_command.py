@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -132,6 +134,13 @@ def test_the_cases_are_listed_with_their_laws(conform):
     assert ran.code == 0
     assert ran.out.splitlines()[::2] == [case.name for case in CASES]
     assert f"    {CASES[0].law}" in ran.out
+
+
+def test_the_guide_to_adopt_one_case_names_cases_that_there_are():
+    page = (Path(__file__).parents[1] / "docs" / "conformance.md").read_text(encoding="utf-8")
+    guide = page.partition("## Adopt one case")[2].partition("\n## ")[0]
+    named = set(re.findall(r"\b[a-z]+(?:_[a-z]+){3,}\b", guide.replace("def test_", "")))
+    assert len(named) >= 2 and named <= {case.name for case in CASES}
 
 
 def test_help_begins_with_examples(conform):

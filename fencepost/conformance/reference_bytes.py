@@ -126,6 +126,8 @@ def is_time(value: Any) -> bool:
 
 # -- Commands: `name` is a member checked as the kind of that name, `name=kind` as another kind;
 #    what ends in `?` may be left out. Everything else is needed, and nothing else is allowed.
+#    The contract's token.create and token.revoke are not among them: tokens are how a face on a
+#    network recognises a caller, and here the caller is handed in beside the command.
 
 NEW_TASK = "payload=any key? priority? due_at? max_attempts?"
 LEASE = "task_id worker_id=name fencing_token=fence epoch? policy_version?=count"

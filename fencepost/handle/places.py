@@ -66,9 +66,9 @@ class Places(Pages):
 
     def _may_read(self) -> None:
         """A token that does not count any more shows nothing at all, a revoked scope nothing but
-        to the operator and the auditor."""
+        to the store's operator and auditor."""
         self.check_token()
-        if self.caller.kind not in authority.SEES_ALL and self._scope().revoked:
+        if not authority.sees_every_scope(self.caller) and self._scope().revoked:
             raise turned_away("scope_revoked")
 
     def check_token(self) -> None:

@@ -23,7 +23,8 @@ MAY: dict[Kind, frozenset[str]] = {
     "human": frozenset({"review", "resolve", "cancel", "requeue"}),
     "auditor": frozenset(),
 }
-# What an operator can still do in a revoked scope: lift it, or see that content and tokens go.
+# What the store's operator can still do in a revoked scope: lift it, or see that content and
+# tokens go.
 IN_REVOKED_SCOPE = frozenset({"scope.revoke", "erase", "purge", "clock.reset", "token.revoke"})
 SEES_ALL: tuple[Kind, ...] = ("operator", "auditor")
 OF_THE_SCOPE = frozenset(
@@ -131,8 +132,10 @@ def sees_every_scope(caller: Caller) -> bool:
 
 
 def scope_revoked(caller: Caller, command: Command, scope: Scope | None) -> str | None:
-    """A revoked scope learns and changes nothing, whoever asks and whatever it knew before."""
+    """A revoked scope learns and changes nothing, whoever asks and whatever it knew before. Nobody
+    of its own lifts it, be he its operator: that is for the store's."""
     if scope is None or not scope.revoked:
         return None
-    spared = caller.kind == "operator" and command.verb in IN_REVOKED_SCOPE
+    above = caller.kind == "operator" and sees_every_scope(caller)
+    spared = above and command.verb in IN_REVOKED_SCOPE
     return None if spared else "scope_revoked"

@@ -7,7 +7,7 @@ from typing import Any
 
 from fencepost import commands as c
 from fencepost import tokens
-from fencepost.issues import GuardTripped, NotFound, Unauthenticated
+from fencepost.issues import GuardTripped, NotFound, ScopeRevoked, Unauthenticated
 from fencepost.machine.batch import Changes
 from fencepost.machine.fold import fold
 from fencepost.model import Caller, Kind, Token
@@ -250,6 +250,31 @@ def a_token_is_of_the_scope_in_which_it_was_made(make: Make) -> None:
 
 
 @law
+def a_revoked_scope_is_closed_to_its_own_operator_and_lifted_by_the_stores(make: Make) -> None:
+    with make() as stand:
+        task_id = stand.task()
+        bound = let_in(stand, "operator", "ops")
+        auditor = let_in(stand, "auditor", "a")
+        whole = let_in(stand, "operator", "root", every_scope=True)
+        own = c.Request.of(c.Revoke(), "own")
+        assert [o.issues for o in stand.batch([(bound, own), (bound, own)])] == [
+            (), ("scope_revoked",)
+        ]  # fmt: skip
+        some = Caller(SCOPE, queues=frozenset({QUEUE}))
+        for caller in (bound, some):
+            for command in (c.Revoke(False), c.Erase(task_id), revocation(auditor)):
+                wanted = ("scope_revoked",)
+                if caller is some and command.verb != "erase":
+                    wanted = FORBIDDEN
+                assert told(stand, caller, command) == wanted
+        assert [reads(stand, each) for each in (bound, auditor, some)] == [("scope_revoked",)] * 3
+        assert told(stand, whole, revocation(auditor)) == ()
+        assert reads(stand, whole) == ()
+        assert told(stand, whole, c.Revoke(False)) == ()
+        assert reads(stand, bound) == ()
+
+
+@law
 def a_new_token_is_nobody_elses_and_not_over_already(make: Make) -> None:
     with make() as stand:
         local, again = Caller(SCOPE), c.TokenCreate(DIGEST.hex(), "worker", "v")
@@ -273,6 +298,6 @@ def reads(stand: Stand, caller: Caller) -> Refusal:
     """The issues of a read."""
     try:
         stand.fp.for_caller(caller).stats()
-    except Unauthenticated as error:
+    except (Unauthenticated, ScopeRevoked) as error:
         return error.issues
     return ()

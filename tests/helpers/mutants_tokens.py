@@ -17,6 +17,7 @@ HIDDEN = "for_a_token_of_some_queues_the_tasks_of_others_are_not_there"
 ENTRIES = "an_entry_shows_to_a_token_of_its_scope_and_queues"
 STORE = "what_concerns_the_whole_store_is_for_tokens_of_every_scope"
 SCOPE = "a_token_is_of_the_scope_in_which_it_was_made"
+CLOSED = "a_revoked_scope_is_closed_to_its_own_operator_and_lifted_by_the_stores"
 NEW = "a_new_token_is_nobody_elses_and_not_over_already"
 
 TOKENS = [
@@ -68,8 +69,13 @@ TOKENS = [
          "queues <= self.caller.queues", "queues & self.caller.queues", ENTRIES),
     bent("entries of no queue show", journal.Journal._of_own_queues, "bool(queues) and ", "",
          ENTRIES),
-    bent("a read asks for no token", places.Places._may_read, "caller.token is not None", "False",
+    bent("a read asks for no token", places.Places.check_token, "caller.token is None", "True",
          END),
+    bent("a scope's own operator lifts its revocation", authority.scope_revoked,
+         "and sees_every_scope(caller)", "", CLOSED),
+    bent("a revoked scope shows to its own auditor", places.Places._may_read,
+         "authority.sees_every_scope(self.caller)", "self.caller.kind in authority.SEES_ALL",
+         CLOSED),
     bent("the token is not loaded", needs.needs, "wanted.tokens.add(caller.token)", "pass", BEARER),
     bent("a token is judged at no time", fold._no_authority, "batch.now)", "0)", END),
     bent("a token is made twice", tokens.create, "digest in batch.loaded.digests_of_tokens",

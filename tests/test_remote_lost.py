@@ -220,3 +220,27 @@ def test_through_many_faults_each_task_is_completed_once(seed):
             (result,) = both.here.results(task.task_id)
             assert done[result.value].task_id == task.task_id
             assert done[result.value].number == result.entry, f"seed {seed}"
+
+
+def test_an_answer_that_is_cut_and_has_no_digest_is_no_answer():
+    def cut(exchange):
+        lines = exchange.answer().split(b"\r\n")
+        raw = b"\r\n".join(line for line in lines if not line.startswith(b"Content-Digest"))
+        body = raw.partition(b"\r\n\r\n")[2]
+        exchange.send(raw.replace(body, b'{"scope":"s"}'))
+        return False
+
+    with pair() as both:
+        both.stub.script.append(cut)
+        assert both.fp.scope() == both.here.scope() and len(both.stub.seen) == 2
+
+
+def test_what_is_spoilt_on_the_way_back_is_read_again():
+    def spoilt(exchange):
+        exchange.send(exchange.answer().replace(b"right", b"wrong"))
+        return True
+
+    with pair() as both:
+        task_id = both.stand.task("right")
+        both.stub.script.append(spoilt)
+        assert both.fp.task(task_id).payload == "right" and len(both.stub.seen) == 2

@@ -57,7 +57,7 @@ _shtab_fencepost_commands() {
 
 _shtab_fencepost_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -70,7 +70,7 @@ _shtab_fencepost_defaults_added=0
 
 _shtab_fencepost_backup_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -91,7 +91,7 @@ _shtab_fencepost_bench_defaults_added=0
 
 _shtab_fencepost_cancel_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -108,7 +108,7 @@ _shtab_fencepost_cancel_defaults_added=0
 
 _shtab_fencepost_claim_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -127,7 +127,7 @@ _shtab_fencepost_claim_defaults_added=0
 
 _shtab_fencepost_clock_reset_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -141,7 +141,7 @@ _shtab_fencepost_clock_reset_defaults_added=0
 
 _shtab_fencepost_complete_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -164,7 +164,7 @@ _shtab_fencepost_complete_defaults_added=0
 
 _shtab_fencepost_completion_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -191,7 +191,7 @@ _shtab_fencepost_demo_defaults_added=0
 
 _shtab_fencepost_doctor_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -203,7 +203,7 @@ _shtab_fencepost_doctor_defaults_added=0
 
 _shtab_fencepost_enqueue_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -226,7 +226,7 @@ _shtab_fencepost_enqueue_defaults_added=0
 
 _shtab_fencepost_erase_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -243,7 +243,7 @@ _shtab_fencepost_erase_defaults_added=0
 
 _shtab_fencepost_fail_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -265,7 +265,7 @@ _shtab_fencepost_fail_defaults_added=0
 
 _shtab_fencepost_init_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -279,7 +279,7 @@ _shtab_fencepost_init_defaults_added=0
 
 _shtab_fencepost_journal_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -294,7 +294,7 @@ _shtab_fencepost_journal_defaults_added=0
 
 _shtab_fencepost_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -309,7 +309,7 @@ _shtab_fencepost_list_defaults_added=0
 
 _shtab_fencepost_migrate_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -321,7 +321,7 @@ _shtab_fencepost_migrate_defaults_added=0
 
 _shtab_fencepost_purge_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -337,7 +337,7 @@ _shtab_fencepost_purge_defaults_added=0
 
 _shtab_fencepost_queue_set_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -353,7 +353,7 @@ _shtab_fencepost_queue_set_defaults_added=0
 
 _shtab_fencepost_queues_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -365,7 +365,7 @@ _shtab_fencepost_queues_defaults_added=0
 
 _shtab_fencepost_receipt_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -379,7 +379,7 @@ _shtab_fencepost_receipt_defaults_added=0
 
 _shtab_fencepost_refused_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -392,7 +392,7 @@ _shtab_fencepost_refused_defaults_added=0
 
 _shtab_fencepost_release_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -411,7 +411,7 @@ _shtab_fencepost_release_defaults_added=0
 
 _shtab_fencepost_renew_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -431,7 +431,7 @@ _shtab_fencepost_renew_defaults_added=0
 
 _shtab_fencepost_requeue_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -448,7 +448,7 @@ _shtab_fencepost_requeue_defaults_added=0
 
 _shtab_fencepost_resolve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -468,7 +468,7 @@ _shtab_fencepost_resolve_defaults_added=0
 
 _shtab_fencepost_results_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -481,7 +481,7 @@ _shtab_fencepost_results_defaults_added=0
 
 _shtab_fencepost_review_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -499,7 +499,7 @@ _shtab_fencepost_review_defaults_added=0
 
 _shtab_fencepost_scope_revoke_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -514,7 +514,7 @@ _shtab_fencepost_scope_revoke_defaults_added=0
 
 _shtab_fencepost_scope_set_policy_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -530,7 +530,7 @@ _shtab_fencepost_scope_set_policy_defaults_added=0
 
 _shtab_fencepost_seal_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -542,7 +542,7 @@ _shtab_fencepost_seal_defaults_added=0
 
 _shtab_fencepost_serve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -560,7 +560,7 @@ _shtab_fencepost_serve_defaults_added=0
 
 _shtab_fencepost_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -573,7 +573,7 @@ _shtab_fencepost_show_defaults_added=0
 
 _shtab_fencepost_stats_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -585,7 +585,7 @@ _shtab_fencepost_stats_defaults_added=0
 
 _shtab_fencepost_submit_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -607,7 +607,7 @@ _shtab_fencepost_submit_defaults_added=0
 
 _shtab_fencepost_sweep_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -623,7 +623,7 @@ _shtab_fencepost_sweep_defaults_added=0
 
 _shtab_fencepost_token_create_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -643,7 +643,7 @@ _shtab_fencepost_token_create_defaults_added=0
 
 _shtab_fencepost_token_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -655,7 +655,7 @@ _shtab_fencepost_token_list_defaults_added=0
 
 _shtab_fencepost_token_revoke_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -670,7 +670,7 @@ _shtab_fencepost_token_revoke_defaults_added=0
 
 _shtab_fencepost_uninstall_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -683,7 +683,7 @@ _shtab_fencepost_uninstall_defaults_added=0
 
 _shtab_fencepost_verify_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"

@@ -73,7 +73,7 @@ def test_it_says_where_it_is_and_how_to_make_the_token_that_is_missing(tmp_path:
         assert web.get("/v1/default").status == 401
         assert web.get("/v1/default", token).json["scope"] == "default"
         assert web.ended()[0] == 0
-    with Service(tmp_path, name="again") as web:
+    with Service(tmp_path) as web:
         assert "token" not in web.said()
         assert token not in web.said()
 

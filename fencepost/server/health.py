@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,10 @@ async def readyz(service: Service, asked: Asked, receive: Receive) -> Answer:
     """The store can be written, its schema is ours, the disk has room. No detail is told."""
     if service.stopping.is_set():
         return Answer(503, b"stopping\n", PLAIN)
-    ready = await service.bridge.read(lambda: _ready(service))
+    # One look for all who ask meanwhile: it may wait for the turn, and anybody may ask.
+    if service.probing is None or service.probing.done():
+        service.probing = asyncio.ensure_future(service.bridge.read(lambda: _ready(service)))
+    ready = await asyncio.shield(service.probing)
     return Answer(200, b"ok\n", PLAIN) if ready else Answer(503, b"not ready\n", PLAIN)
 
 
@@ -75,7 +79,7 @@ def _stored(service: Service, handle: Handle) -> list[tuple[str, str, str, list[
         ("fencepost_tasks", "gauge", "Tasks by queue and state.", tasks),
         ("fencepost_oldest_change_timestamp_seconds", "gauge",
          "When the task of this state that has waited longest came into it.", oldest),
-        ("fencepost_journal_entries", "counter", "Entries of the journal.", [("", {}, size)]),
+        ("fencepost_journal_entries_total", "counter", "Entries of the journal.", [("", {}, size)]),
         ("fencepost_journal_unsealed_entries", "gauge", "Entries not yet in the tree.",
          [("", {}, about["unsealed"])]),
         ("fencepost_lapsed_leases", "gauge", "Leases that have ended and not been settled.",

@@ -32,6 +32,7 @@ class Service:
         self.meters = Meters()
         self.news = News(self.bridge)
         self.stopping = asyncio.Event()
+        self.probing: asyncio.Future[bool] | None = None
 
     def handle(self, asked: Asked) -> Handle:
         """The store as the caller may see it."""

@@ -21,13 +21,15 @@ class Service(Asking):
     `with Service(folder, "--dev") as web: web.post(…)`. It is killed at the end if it lives still.
     """
 
-    def __init__(self, folder: Path, *flags: str, name: str = "serve", **variables: str) -> None:
+    def __init__(
+        self, folder: Path, *flags: str, log: Path | None = None, **variables: str
+    ) -> None:  # fmt: skip
         self.path = folder / "work.db"
         if not self.path.exists():
             fencepost.open(self.path, create=True).close()
-        self.stderr = folder / f"{name}.err"
+        self.stderr = log or folder / "serve.err"
         words = command("--store", self.path, "--json", "serve", "--port", "0", *flags)
-        with self.stderr.open("w") as sink:
+        with self.stderr.open("w", encoding="utf-8") as sink:
             self.child = subprocess.Popen(
                 words, cwd=folder, env=environment(**variables), text=True,
                 stdout=subprocess.PIPE, stderr=sink,

@@ -11,13 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fencepost.clock import to_rfc3339
-from fencepost.commands import Claim, Complete, Enqueue, LeaseCommand, Request
+from fencepost.commands import COMMANDS, Claim, Complete, Enqueue, LeaseCommand, Request
 from fencepost.issues import ISSUES, LeaseLost
 from fencepost.model import Caller, Outcome
 from helpers.sim.ghost import Ghost, Job, Promise
 from helpers.sim.world import Violation, must
 
 LOST = frozenset(code for code, issue in ISSUES.items() if issubclass(issue.raises, LeaseLost))
+WORK = ("claim", "renew", "submit", "complete", "fail", "release")
+MAY = {
+    "worker": WORK, "dispatcher": WORK, "producer": ("enqueue", "cancel"), "auditor": (),
+    "human": ("review", "resolve", "cancel", "requeue"),
+    "operator": tuple(verb for verb in COMMANDS if verb != "review"),
+}  # fmt: skip
 SPARED = ("scope.revoke", "erase", "purge", "clock.reset")
 
 Sent = Sequence[tuple[Caller, Request]]
@@ -90,6 +96,8 @@ class Judge:
         """Rule 1: the code that is due."""
         command, ghost = request.command, self.ghost
         bound = caller.kind in ("worker", "dispatcher")
+        if command.verb not in MAY[caller.kind]:
+            return "forbidden"
         if bound and getattr(command, "worker_id", caller.actor) != caller.actor:
             return "forbidden"
         spared = caller.kind == "operator" and command.verb in SPARED

@@ -1,17 +1,15 @@
-"""A producer, a human reviewer, an operator; and mischief: what nobody honest would send."""
+"""A producer, a human reviewer, an operator."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
-from fencepost import canonical
 from fencepost import commands as c
 from fencepost.clock import to_rfc3339
 from fencepost.model import Caller, Kind, Outcome
 from helpers.sim.ghost import Ghost, Job
-from helpers.sim.messages import Ask, Network
+from helpers.sim.messages import Network
 from helpers.sim.server import Server
 from helpers.sim.world import SECOND, World
 
@@ -202,72 +200,3 @@ class Operator(Person):
             self.ask(scope, c.QueueSet(queue, {"paused": False}))
         if stays_revoked:
             self.ask(scope, c.Revoke())
-
-
-class Mischief(Person):
-    """Old bytes again, other bytes under an old key, forged and wrong members, others' names; and
-    claims and sweeps at the very end of somebody's lease."""
-
-    kind, name, every = "worker", "mallory", 8.0
-
-    def act(self) -> None:
-        chance = self.world.chance
-        if chance.random() < 0.3:
-            self._at_the_end()
-        elif self.net.archive:
-            back = int(chance.expovariate(1 / chance.choice((10, 300))))
-            old = self.net.archive[-1 - back % len(self.net.archive)]
-            if chance.random() < 0.4:
-                self._send(old.caller, old.body, old.key)
-            else:
-                self._changed(old)
-
-    def _send(self, caller: Caller, body: bytes, key: str | None) -> None:
-        self.world.counts["mischief"] += 1
-        self.net.ask(caller, c.Request.read(body, key), None, lambda _: None)
-
-    def _changed(self, old: Ask) -> None:
-        """One member is another; the key is the same, another, or none."""
-        chance, caller = self.world.chance, old.caller
-        told: dict[str, Any] = json.loads(old.body)
-        fenced = "fencing_token" in told and old.verb not in ("cancel", "requeue", "resolve")
-        if fenced:
-            member = chance.choice(("fencing_token", "worker_id", "epoch", "policy_version",
-                                    "result", "expected_revision"))  # fmt: skip
-            if member == "fencing_token":
-                told[member] = max(1, told[member] + chance.choice((-1, 1, 1 << 32)))
-            elif member == "worker_id":
-                told[member] = f"w{chance.randrange(5)}"
-                if chance.random() < 0.7:
-                    caller = Caller(caller.scope, caller.kind, told[member])
-            elif member in ("epoch", "policy_version"):
-                told[member] = chance.randrange(4)
-            elif old.verb in ("submit", "complete"):
-                told[member] = chance.randrange(3)
-        elif old.verb == "claim":
-            told["limit"] = chance.choice((1, 2))
-        key = chance.choice((old.key, None)) if fenced else old.key
-        if caller.kind != "human" or old.verb == "review":
-            self._send(caller, canonical.dumps(told), key)
-
-    def _at_the_end(self) -> None:
-        """Somebody claims, or sweeps, a microsecond before a lease ends, or just then."""
-        chance = self.world.chance
-        leased = [job for job in self.ghost.open_jobs() if job.state == "leased"]
-        if not leased:
-            return
-        job = chance.choice(leased)
-        at = self.server.moment(job.until) + chance.choice((-1, 0, 0))
-        if not 0 < at - self.world.t < 600 * SECOND:
-            return
-        self.sent += 1
-        key = f"end.{self.sent}"
-        if chance.random() < 0.2:
-            caller = Caller(job.scope, "operator", "op")
-            self.net.ask(caller, c.Sweep(None), key, lambda _: None, at)
-            return
-        who = chance.choice((f"w{chance.randrange(5)}", job.worker or "w0"))
-        dispatcher = self.ghost.is_destination(job.scope, job.queue)
-        caller = Caller(job.scope, "dispatcher" if dispatcher else "worker", who)
-        command = c.Claim(who, task_id=job.task_id, lease_seconds=5)
-        self.net.ask(caller, command, key, lambda _: None, at)

@@ -18,7 +18,8 @@ from helpers.scratch import scratch
 from helpers.sim.chaos import Chaos
 from helpers.sim.ghost import Job
 from helpers.sim.messages import Network
-from helpers.sim.office import SETTINGS, Human, Mischief, Operator, Person, Producer
+from helpers.sim.mischief import Mischief
+from helpers.sim.office import SETTINGS, Human, Operator, Person, Producer
 from helpers.sim.server import WRITER, Server
 from helpers.sim.workers import OUT, Worker
 from helpers.sim.world import HOUR, MINUTE, SECOND, Broken, Violation, World

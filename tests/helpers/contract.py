@@ -28,7 +28,7 @@ ANSWERS = (
     "queue_settings", "scope", "task", "lease", "result", "refused_result", "token", "obligation",
     "outcome",
     "facts", "receipt", "opening", "entry_view", "proof", "consistency_proof", "counts", "target",
-    "verdict",
+    "verdict", "journal_check", "journal_problem", "stats", "stats_row", "finding", "backup",
 )  # fmt: skip
 NO_RULE = {*schema.ANNOTATIONS} - {"default"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from helpers.shell import Shell
@@ -260,3 +261,14 @@ def test_people_are_told_what_happened(shell):
     assert "done at revision 2" in shell("complete", *lease, "2").out
     told = shell("complete", *lease, "2").out
     assert "replayed: this was carried out before" in told and "receipt: entry 4" in told
+
+
+def test_a_claim_that_waits_takes_what_comes_and_ends_where_nothing_does(shell):
+    began = time.monotonic()
+    assert shell.json("claim", "pages", "--worker", "w", "--wait-seconds", "1")["leases"] == []
+    assert time.monotonic() - began >= 1
+    shell.task("1", "pages")
+    told = shell.json("claim", "pages", "--worker", "w", "--wait-seconds", "30")
+    assert len(told["leases"]) == 1
+    wrong = shell("claim", "pages", "--worker", "w", "--wait-seconds", "61")
+    assert wrong.code == 2 and "wait_seconds" in wrong.err

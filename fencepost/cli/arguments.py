@@ -50,6 +50,9 @@ def claim(parser: ArgumentParser) -> None:
     parser.add_argument("--worker", required=True, metavar="W", help="who will hold the lease")
     parser.add_argument("--task", metavar="TASK", help="this task and no other")
     parser.add_argument("--limit", type=whole, default=1, metavar="N", help="1 to 100; default 1")
+    parser.add_argument(
+        "--wait-seconds", type=whole, default=0, metavar="S", help="wait for a task, at most 60"
+    )
     lease_seconds(parser)
 
 

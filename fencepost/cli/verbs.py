@@ -32,8 +32,8 @@ from fencepost.commands import (
     Submit,
     Sweep,
 )
-from fencepost.handle.verbs import random_key, request_of
-from fencepost.issues import InvalidRequest
+from fencepost.handle.verbs import Verbs, check_wait, random_key, request_of
+from fencepost.issues import InvalidRequest, Refused
 from fencepost.model import Outcome
 from fencepost.opening import is_remote
 
@@ -50,11 +50,22 @@ def send_request(args: Namespace, out: Out, request: Request) -> int:
     """Send and tell; returns the exit code."""
     args.sent = request
     with open_store(args, kind="human" if args.verb == "review" else "operator") as fp:
-        (outcome,) = fp.execute([request])
+        outcome = _outcome(args, fp, request)
         while outcome.facts.get("remaining"):  # erase: obligations go first, 180 at a time
             request = request_of(request.command)
             (outcome,) = fp.execute([request])
     return tell(args, out, request, outcome)
+
+
+def _outcome(args: Namespace, fp: Verbs, request: Request) -> Outcome:
+    wait_seconds = getattr(args, "wait_seconds", 0)
+    if not wait_seconds:
+        (outcome,) = fp.execute([request])
+        return outcome
+    try:
+        return fp.claimed(request, check_wait(wait_seconds))[0]
+    except Refused as refused:
+        return refused.outcome
 
 
 def tell(args: Namespace, out: Out, request: Request, outcome: Outcome) -> int:

@@ -8,7 +8,7 @@
 _shtab_fencepost_subparsers=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform serve completion)
 
 _shtab_fencepost_enqueue_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --text --task-key --priority --due-at --max-attempts --from --tasks --key --request)
-_shtab_fencepost_claim_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --worker --task --limit --lease-seconds --key --request)
+_shtab_fencepost_claim_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --worker --task --limit --wait-seconds --lease-seconds --key --request)
 _shtab_fencepost_renew_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --worker --fence --epoch --policy-version --lease-seconds --key --request)
 _shtab_fencepost_submit_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --worker --fence --epoch --policy-version --text --revision --key --request)
 _shtab_fencepost_complete_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --worker --fence --epoch --policy-version --text --revision --followups --key --request)

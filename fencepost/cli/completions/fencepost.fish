@@ -51,7 +51,7 @@ function _shtab_fencepost_using
 end
 
 set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform serve completion
-set -g _shtab_fencepost_opts_with_value --actor --after --allow-filesystem --certfile --due-at --epoch --evidence --expires-at --expires-seconds --fence --followups --from --host --into --key --keyfile --kind --lease-seconds --limit --max-attempts --policy-version --port --priority --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --then --to --worker
+set -g _shtab_fencepost_opts_with_value --actor --after --allow-filesystem --certfile --due-at --epoch --evidence --expires-at --expires-seconds --fence --followups --from --host --into --key --keyfile --kind --lease-seconds --limit --max-attempts --policy-version --port --priority --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --then --to --wait-seconds --worker
 
 complete -c fencepost -e
 complete -c fencepost -f
@@ -89,6 +89,7 @@ complete -c fencepost -n '_shtab_fencepost_using claim' -l allow-filesystem -x -
 complete -c fencepost -n '_shtab_fencepost_using claim' -l worker -x -d 'who will hold the lease'
 complete -c fencepost -n '_shtab_fencepost_using claim' -l task -x -d 'this task and no other'
 complete -c fencepost -n '_shtab_fencepost_using claim' -l limit -x -d '1 to 100; default 1'
+complete -c fencepost -n '_shtab_fencepost_using claim' -l wait-seconds -x -d 'wait for a task, at most 60'
 complete -c fencepost -n '_shtab_fencepost_using claim' -l lease-seconds -x -d 'default: what the queue says'
 complete -c fencepost -n '_shtab_fencepost_using claim' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using claim' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'

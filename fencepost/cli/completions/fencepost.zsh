@@ -116,6 +116,7 @@ _shtab_fencepost_claim_options=(
   "--worker[who will hold the lease]:W:"
   "--task[this task and no other]:TASK:"
   "--limit[1 to 100\; default 1]:N:"
+  "--wait-seconds[wait for a task, at most 60]:S:"
   "--lease-seconds[default\: what the queue says]:S:"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"

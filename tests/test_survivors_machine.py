@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from helpers.stand import QUEUE, SECOND, WORKER, Stand, binding
 
@@ -130,3 +132,22 @@ def test_a_claim_takes_what_its_batch_has_just_added_by_priority_and_then_by_age
         )
         first, second, third, fourth = added.task_ids
         assert [told.task_ids for told in claims] == [(second,), (fourth,), (third,), (first,), ()]
+
+
+def test_what_a_claim_settles_on_its_way_bears_no_key_and_its_receipt_is_the_claims():
+    with Stand() as stand:
+        stand.fp.queue_set(QUEUE, max_attempts=1)
+        spent = stand.leased()
+        stand.clock.advance(60)
+        ready = stand.task()
+        told = stand.ask(c.Claim(WORKER, (QUEUE,)), WORKER, "worker", key="k")
+        assert told.task_ids == (ready,)
+        assert stand.fp.task(spent.task_id).state == "dead"
+        sweep, claim = [json.loads(view.body) for view in stand.fp.entries()][-2:]
+        assert (sweep["verb"], "key" in sweep) == ("sweep", False)
+        assert (claim["verb"], "key" in claim) == ("claim", True)
+        again = stand.ask(c.Claim(WORKER, (QUEUE,)), WORKER, "worker", key="k")
+        assert (again.replayed, again.receipt) == (True, told.receipt)
+        rows = "select key, request_sha256 from fencepost_entry order by number desc limit 2"
+        (key, request), (none, same) = stand.connection.execute(rows)
+        assert (key is not None, none, request) == (True, None, same)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 ASKED = "the machine only asks whether it applies, and names the code itself"
 KNOWN_GOOD = "an entry that a kept checkpoint covers is good, so a stricter look finds nothing"
+NO_VERB = "what is no verb has no shape, whatever it is"
 BOTH = "the line before has made sure of both or neither"
 
 SAME: dict[str, str] = {
@@ -43,6 +44,12 @@ SAME: dict[str, str] = {
     "if note.get('policy_version', before.policy_version + 1) <= before.policy_version: => "
     "if note.get('policy_version', before.policy_version + 2) <= before.policy_version:":
         "any number above the one before says that the note has none",
+    "journal.reading._form: shape = SHAPES.get(entry.get('verb', '')) => "
+    "shape = SHAPES.get(entry.get('verb', 'XXXX'))": NO_VERB,
+    "journal.reading._form: shape = SHAPES.get(entry.get('verb', '')) => "
+    "shape = SHAPES.get(entry.get('verb', None))": NO_VERB,
+    "journal.reading._form: shape = SHAPES.get(entry.get('verb', '')) => "
+    "shape = SHAPES.get(entry.get('verb'))": NO_VERB,
     "journal.verify.Entries.take: entry = read(row.body, strict=row.number > self.trusted) => "
     "entry = read(row.body, strict=row.number >= self.trusted)": KNOWN_GOOD,
 }  # fmt: skip

@@ -35,8 +35,8 @@ from torture.sampling import FAILED, HUNG, KILLED, SURVIVED
 LONGEST = 300.0  # seconds for one mutant, if it can hold back even the limit for each test
 MEMORY = 4 << 30  # bytes of address space: a mutant may gather without end
 ROUNDS = (1, 4)  # cases of one test in the first round, and in the first two
-LIKELY = 4  # tests tried first, since they have noticed other changes of the function
-NOT_PLANTED = 70
+LIKELY = 6  # tests tried first, since they have noticed other changes; of the function, of any
+NOT_PLANTED, STUCK = 70, 71
 
 hypothesis.settings.register_profile(  # a failure is enough: it need not be made small
     "mutants", database=None, deadline=None,
@@ -122,7 +122,7 @@ class Forking:
         if self.notice is not None:
             self.notice.write(report.nodeid)
             self.notice.flush()
-            os._exit(1)
+            os._exit(STUCK if "Timeout (>" in report.longreprtext else 1)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
@@ -222,11 +222,12 @@ class Forking:
         middle = {place: took[tests[len(tests) // 2]] for place, tests in rounds.items()}
         order = sorted(rounds, key=lambda place: (place[0], middle[place]))
         rest = [test for place in order for test in rounds[place]]
-        before = [test for test, _ in self.likely[mutant.function].most_common()]
-        likely = [test for test in before if test in rest][:LIKELY]
-        chosen = list(dict.fromkeys([*likely, *rest]))
-        sums = accumulate(took[test] for test in chosen)
-        return [test for test, sum_ in zip(chosen, sums, strict=True) if sum_ <= mutant.enough]
+        there = set(rest)
+        for noticed in (self.likely[""], self.likely[mutant.function]):  # "": of any function
+            before = [test for test, _ in noticed.most_common() if test in there]
+            rest = list(dict.fromkeys([*before[:LIKELY], *rest]))
+        sums = accumulate(took[test] for test in rest)
+        return [test for test, sum_ in zip(rest, sums, strict=True) if sum_ <= mutant.enough]
 
     def _fork(self, mutant: Wish, items: list[pytest.Item]) -> None:
         folder = Path(tempfile.mkdtemp(prefix="mutant-"))
@@ -258,25 +259,30 @@ class Forking:
     def _gather(self, told: IO[str]) -> None:
         """Wait a moment for a fork that has ended, and end one that has run too long."""
         for child, running in list(self.running.items()):
-            ended, status = os.waitpid(child, os.WNOHANG)
-            took = time.monotonic() - running.began
-            if not ended and took <= LONGEST:
+            ended, status, used = os.wait4(child, os.WNOHANG)
+            if not ended and time.monotonic() - running.began <= LONGEST:
                 continue
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child, signal.SIGKILL)  # with whatever its tests have started
             if not ended:
-                os.waitpid(child, 0)
-            if os.waitstatus_to_exitcode(status) == NOT_PLANTED:
+                _, _, used = os.wait4(child, 0)
+            code = os.waitstatus_to_exitcode(status)
+            if code == NOT_PLANTED:
                 raise RuntimeError(f"{running.mutant.name} could not be set into the program")
-            verdict = HUNG if not ended else SURVIVED if status == 0 else KILLED
+            stuck = not ended or code == STUCK
+            verdict = HUNG if stuck else SURVIVED if code == 0 else KILLED
             running.noticed.seek(0)
             by = running.noticed.read()
             running.noticed.close()
-            if by:
-                self.likely[running.mutant.function][by] += 1
+            if ended and status and not by:
+                by = "the process itself"  # it ran out of memory, or left by another way
+            elif by:
+                for function in ("", running.mutant.function):
+                    self.likely[function][by] += 1
             shutil.rmtree(running.folder, ignore_errors=True)
             del self.running[child]
-            told.write(json.dumps([running.mutant.name, verdict, by, round(took, 2)]) + "\n")
+            took = round(used.ru_utime + used.ru_stime, 2)
+            told.write(json.dumps([running.mutant.name, verdict, by, took]) + "\n")
             told.flush()
         time.sleep(0.002)
 

@@ -16,7 +16,8 @@ FAILED = "fails without any mutant"
 
 
 class Told(NamedTuple):
-    """What became of a mutant: the test that noticed it, and the seconds. Without a name it is of
+    """What became of a mutant: the test that noticed it, and the seconds of a
+    processor. Without a name it is of
     a test that fails without any."""
 
     name: str
@@ -53,6 +54,7 @@ def verdict(made: list[Mutant], drawn: list[Mutant], lines: list[Told]) -> dict[
     return {
         "mutants": len(made), "only_words": sum(mutant.wording for mutant in made),
         "tried": len(told), "killed": killed,
+        "seconds_of_a_processor": round(sum(line.took for line in lines)),
         "of_these_hung": became[HUNG],
         "known_to_be_the_same": len(lived) - len(unknown), "lived": len(unknown),
         "noticed": f"{share:.1%} of those tried, {surely:.1%} or more of all",

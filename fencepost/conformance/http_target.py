@@ -58,7 +58,7 @@ class Service:
         except ValueError as error:
             raise Unusable(str(error)) from None
         self.root, self.seconds, self.ending = root, seconds, ending
-        self.wire = Wire(self.origin, seconds)
+        self.wire = self.connect()
         self.tokens: dict[tuple[str, str, str], str] = {}
         self.earlier: list[Json] = []  # entries of earlier cases: they are not read again
 
@@ -66,7 +66,11 @@ class Service:
         """The same service at another address."""
         self.wire.close()
         self.origin = Origin.of(url)
-        self.wire = Wire(self.origin, self.seconds)
+        self.wire = self.connect()
+
+    def connect(self) -> Wire:
+        """A new connection."""
+        return Wire(self.origin, self.seconds)
 
     def scope_of(self, scope: str) -> str:
         """What a case's scope is called here."""
@@ -96,13 +100,14 @@ class Service:
             command: Json = {"verb": "token.create", "token_sha256": digest, "kind": kind,
                              "actor": actor}  # fmt: skip
             # clock.reset is about the whole store, so only an operator of every scope may send it
-            commands.append({"command": {**command, "every_scope": True}}
-                            if kind == "operator" else {"command": command})  # fmt: skip
+            if kind == "operator":
+                command["every_scope"] = True
+            commands.append({"command": command, "key": digest})
         scope = self.scope_of(next(iter(made))[0])
         body = json.dumps({"commands": commands}).encode()
         told = self.ask("POST", f"/v1/{scope}/batch", self.root, body, {"Content-Type": JSON})
         if told.get("status") != "accepted":
-            raise Broken(f"no token could be made: {compact(told)[:300]}")
+            raise Unusable(f"no token could be made: {compact(told)[:300]}")
         self.tokens |= made
 
     def ask(self, method: str, target: str, token: str, *more: Any) -> Any:
@@ -115,6 +120,8 @@ class Service:
 
 class OverHttp:
     """An adapter of services behind HTTP, one an owner."""
+
+    service_type = Service
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -140,7 +147,7 @@ class OverHttp:
             return unknown(str(error))
 
     def race(self, sends: list[Json]) -> list[Json]:
-        wires = [Wire(self.services[one["owner"]].origin, self.seconds) for one in sends]
+        wires = [self.services[one["owner"]].connect() for one in sends]
         for one in sends:
             self.services[one["owner"]].token(one["caller"])
         outcomes: list[Json] = [{}] * len(sends)
@@ -213,7 +220,12 @@ class Bare(OverHttp):
         service = Service(self.url, self.root, self.seconds, f"-{self.run}-{self.number}")
         service.wire, service.earlier = self.service.wire, self.service.earlier
         reading = Reading(service, service.scope_of("lab"), self.root)
-        service.earlier.extend(reading.pages("journal/entries", after=len(service.earlier)))
+        try:
+            service.earlier.extend(reading.pages("journal/entries", after=len(service.earlier)))
+        except Refused as refused:
+            code = refused.outcome["issues"][0]
+            why = f"the token in {TOKEN} is no operator's of every scope: {code}"
+            raise Unusable(why) from None
         service.begin()
         self.services[owner] = service
 
@@ -247,7 +259,7 @@ class Served(OverHttp):
 
     def fresh(self, owner: str) -> None:
         told = self._open(owner, self._path(), create=True)
-        service = self.services[owner] = Service(told["url"], told["token"], self.seconds)
+        service = self.services[owner] = self._service(told["url"], told["token"])
         service.begin()
 
     def copy(self, source: str, target: str, pinned: bool) -> None:
@@ -255,8 +267,11 @@ class Served(OverHttp):
         self.child(source).ask("copy", path=path)
         told = self._open(target, path, reset=not pinned)
         first = self.services[source]
-        service = self.services[target] = Service(told["url"], first.root, self.seconds)
+        service = self.services[target] = self._service(told["url"], first.root)
         service.tokens = dict(first.tokens)
+
+    def _service(self, url: str, root: str) -> Service:
+        return self.service_type(url, root, self.seconds)
 
     def _path(self) -> str:
         self.opened += 1
@@ -365,7 +380,8 @@ class Reading:
         seen = [entry for entry in self.entries() if entry["entry"] is not None]
         bodies = [json.loads(entry["entry"]) for entry in seen]
         return {
-            "results": sum(len(self.results(task["task_id"])) for task in tasks),
+            # each result raises the revision: where it is 0 there are none to ask for
+            "results": sum(len(self.results(t["task_id"])) for t in tasks if t["revision"]),
             "receipts": sum("result" in b and b["scope"] == self.scope for b in bodies),
             "obligations": sum(task["queue"] in owed for task in tasks),
         }

@@ -29,9 +29,9 @@ def reach(target: str, seconds: float, seed: int) -> Adapter:
         return BROKEN[rest]()
     if target == "sqlite":
         argv = [sys.executable, str(HERE / "product.py"), str(seed)]
-        return Stdio(argv, seconds, _environment())
+        return Stdio(argv, seconds, environment())
     if kind == "http":
-        return Bare(rest, seconds) if rest else Served(seconds, seed, _environment())
+        return Bare(rest, seconds) if rest else Served(seconds, seed, environment())
     if kind == "stdio":
         argv = shlex.split(rest)
         if not argv:
@@ -41,7 +41,7 @@ def reach(target: str, seconds: float, seed: int) -> Adapter:
                    "broken:NAME and stdio:COMMAND")  # fmt: skip
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Where the kit lies in the product's package, the very product beside it is the one tested."""
     package = HERE.parent
     if not (package / "machine").is_dir():

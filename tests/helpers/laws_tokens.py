@@ -182,6 +182,13 @@ def for_a_token_of_some_queues_the_tasks_of_others_are_not_there(make: Make) -> 
             except NotFound:
                 continue
             raise AssertionError("a hidden queue was shown")
+        messages = set()
+        for key in ("k", "j"):  # there, and nowhere
+            try:
+                seen.task_by_key(OTHER, key)
+            except NotFound as error:
+                messages.add(str(error).removesuffix(f" {key}"))
+        assert len(messages) == 1, messages
         assert [task.task_id for task in seen.tasks()] == [mine]
         assert list(seen.tasks(OTHER)) == []
         assert [row["queue"] for row in seen.stats()["queues"]] == [QUEUE]
@@ -239,9 +246,9 @@ def a_token_is_of_the_scope_in_which_it_was_made(make: Make) -> None:
         assert told(stand, Caller(SCOPE), revocation(there)) == HIDDEN
         assert told(stand, here, c.TokenRevoke("tok_" + "0" * 32)) == HIDDEN
         assert told(stand, there, revocation(there)) == ()
+        everywhere = let_in(stand, "auditor", "a", every_scope=True)
         shown = [token.token_id for token in stand.fp.for_caller(here).tokens()]
         assert shown == [here.token]
-        everywhere = let_in(stand, "auditor", "a", every_scope=True)
         for scope in ("t", SCOPE, "u"):
             assert told(stand, replace(everywhere, scope=scope), c.Sweep()) == FORBIDDEN
             assert everywhere.token in {

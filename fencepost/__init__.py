@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         UnknownFence,
         WrongWorker,
     )
-    from fencepost.model import Outcome, QueueSettings, Receipt, Result, Scope, Task
+    from fencepost.model import Outcome, QueueSettings, Receipt, Result, Scope, Task, Token
     from fencepost.opening import open_any as open  # fencepost.open() is the face
     from fencepost.parts import NOTHING
     from fencepost.remote import RemoteHandle
@@ -120,6 +120,7 @@ __all__ = [
     "TaskDone",
     "TaskLeased",
     "TaskReady",
+    "Token",
     "TooManyFollowups",
     "Transaction",
     "Unauthenticated",
@@ -134,7 +135,7 @@ __all__ = [
 _HOMES = {
     "commands": ("NewTask", "Followup", "Request"),
     "handle": ("Handle", "Lease", "Transaction"),
-    "model": ("Outcome", "QueueSettings", "Receipt", "Result", "Scope", "Task"),
+    "model": ("Outcome", "QueueSettings", "Receipt", "Result", "Scope", "Task", "Token"),
     "parts": ("NOTHING",),
     "remote": ("RemoteHandle",),
 }

@@ -88,6 +88,7 @@ def test_tasks_leases_results_settings_and_scope_are_as_the_contract_says(lived)
         "lease": leases, "result": results, "refused_result": refused, "obligation": obligations,
         "queue_settings": [row.settings.to_json() for row in fp.queue_rows()],
         "scope": [{name: getattr(fp.scope(), name) for name in DEFS["scope"]["properties"]}],
+        "token": [token.to_json() for token in fp.tokens()],
     }  # fmt: skip
     for name, values in everything.items():
         assert values, name
@@ -95,6 +96,7 @@ def test_tasks_leases_results_settings_and_scope_are_as_the_contract_says(lived)
             assert_told(name, value)
     assert {task["state"] for task in tasks} >= {"ready", "leased", "done"}
     assert any(task["erased"] for task in tasks)
+    assert {token["scope"] for token in everything["token"]} == {"lab", "*"}
     assert {row["commitment"] for row in results} == {"open", "accepted", "rejected"}
 
 

@@ -87,7 +87,7 @@ def test_the_constants_of_the_protocol_are_the_code_s() -> None:
     table = {row[0]: row[1] for row in rows("docs/settings.md", "## Constants of the protocol")}
     assert table["tasks in one enqueue"] == str(fields.MAX_TASKS_PER_COMMAND)
     assert table["tasks in one claim"] == str(fields.MAX_CLAIM)
-    assert table["queues in one claim"] == str(fields.MAX_QUEUES_PER_CLAIM)
+    assert table["queues in one claim, or of one token"] == str(fields.MAX_QUEUES_PER_CLAIM)
     assert table["tasks in one sweep or purge"] == str(fields.MAX_SWEEP)
     assert table["a command"] == f"{fields.MAX_BODY_BYTES // 2**20} MiB"
     assert table["an entry"] == f"{fields.MAX_ENTRY_BYTES:,} bytes"

@@ -63,6 +63,8 @@ def test_a_chunked_body_is_counted_as_it_comes(web: Served) -> None:
     chunk = b"400\r\n" + b"x" * 1_024 + b"\r\n"
     answer = raw(web, HEAD + b"Transfer-Encoding: chunked\r\n\r\n", chunk, chunk, chunk)
     assert answer.startswith(b"HTTP/1.1 413 ")
+    at_once = raw(web, HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 2)
+    assert at_once.startswith(b"HTTP/1.1 413 "), "the first part alone is too long"
     assert tasks(web) == 0
 
 
@@ -99,6 +101,25 @@ def test_a_token_may_hold_so_many_streams_and_no_more(web: Served) -> None:
         reply = web.get("/v1/default/journal/events")
         assert (reply.status, reply.code) == (429, "rate_limited")
         assert int(reply.headers["retry-after"]) >= 1
+
+
+def test_above_so_many_connections_each_more_is_told_to_come_again_and_closed() -> None:
+    with Served(dev=True, settings={"max_connections": 3}) as web, ExitStack() as stack:
+        for _ in range(3):
+            link = stack.enter_context(socket.create_connection(("127.0.0.1", web.port), 15))
+            link.sendall(b"GET /v1/default HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert link.recv(100).startswith(b"HTTP/1.1 200 ")
+        reply = web.get("/v1/default")
+        assert (reply.status, reply.code, reply.json["retryable"]) == (503, "rate_limited", True)
+        assert (reply.headers["retry-after"], reply.headers["connection"]) == ("1", "close")
+        assert reply.headers["content-type"] == "application/problem+json"
+        assert web.get("/livez").status == 200, "the process lives"
+        stack.close()
+        for _ in range(500):
+            if not web.server.server_state.connections:
+                break
+            time.sleep(0.01)  # the loop hears of a closed connection by itself
+        assert web.get("/v1/default").status == 200
 
 
 def test_requests_above_the_rate_are_told_when_to_come_again() -> None:

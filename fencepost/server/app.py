@@ -4,7 +4,8 @@ down what it answered. Whatever is raised below becomes problem details here."""
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sized
+from http import HTTPStatus
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -24,6 +25,7 @@ from fencepost.server.answers import (
 )
 from fencepost.server.asked import Asked, Receive, Scope
 from fencepost.server.callers import not_counting, unknown
+from fencepost.server.limits import full
 from fencepost.server.logs import Lines
 from fencepost.server.routes import ROUTES, Route
 from fencepost.server.service import Service
@@ -43,6 +45,7 @@ class Application:
         self._fp, self._settings, self._clock = fp, settings, clock
         self._lines = lines
         self._service: Service | None = None
+        self.connections: Sized = ()  # those that are open; whoever runs the application knows
         paths = [
             Path(route.path, _Endpoint(self, route), methods=[route.method]) for route in ROUTES
         ]
@@ -74,6 +77,8 @@ class Application:
         exchange = _Exchange(self, scope, send)
         try:
             scope["exchange"], scope["app"] = exchange, self
+            if len(self.connections) > self._settings.max_connections and scope["path"] != "/livez":
+                raise full(self._settings.max_connections)
             await self._router(scope, receive, send)
         except HTTPException as error:  # the router's own: a method that the path does not have
             allowed = ((b"allow", str((error.headers or {}).get("Allow", "")).encode()),)
@@ -142,10 +147,10 @@ class _Exchange:
             (b"request-id", self.request_id.encode()),
             *answer.headers,
         ]
-        if answer.stream is None:
-            headers += [
+        if answer.stream is None and answer.status != HTTPStatus.NOT_MODIFIED:
+            headers += [  # HEAD: the length of what GET has, the digest of what is sent (RFC 9530)
                 (b"content-length", str(len(body)).encode()),
-                (b"content-digest", digest_header(body)),
+                (b"content-digest", digest_header(b"" if self.method == "HEAD" else body)),
             ]
         await self.send({"type": "http.response.start", "status": answer.status,
                          "headers": headers})  # fmt: skip

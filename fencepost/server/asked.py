@@ -20,7 +20,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 ONCE = frozenset(
     [
         b"authorization", b"content-digest", b"content-encoding", b"content-length",
-        b"content-type", b"idempotency-key", b"if-match", b"if-none-match", b"last-event-id",
+        b"content-type", b"host", b"idempotency-key", b"if-match", b"if-none-match", b"last-event-id",
     ]
 )  # fmt: skip
 CLOSE = ((b"connection", b"close"),)
@@ -40,6 +40,7 @@ class Asked:
         self.scope = scope
         self.params: dict[str, str] = scope.get("path_params", {})
         self.headers = _headers(scope["headers"])
+        _framed(scope, self.headers)
         self.query: dict[str, str] | None = None
         self.caller: Caller | None = None
 
@@ -76,6 +77,17 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
             raise Fault(400, f"the header {name.decode()} stands twice")
         found[name] = value
     return found
+
+
+def _framed(scope: Scope, headers: dict[bytes, bytes]) -> None:
+    """What two readers of one connection could read differently is refused (RFC 9112 §3.2, §6.1)."""
+    version = scope.get("http_version", "1.1")
+    if version not in ("1.0", "1.1"):
+        raise Fault(400, f"HTTP/{version} is not spoken here, HTTP/1.1 is", headers=CLOSE)
+    if version == "1.1" and b"host" not in headers:
+        raise Fault(400, "the header host is missing", headers=CLOSE)
+    if headers.get(b"transfer-encoding", b"chunked").strip().lower() != b"chunked":
+        raise Fault(400, "send Transfer-Encoding: chunked, or none", headers=CLOSE)
 
 
 def whole(text: str | None, name: str, low: int, high: int, default: int) -> int:
@@ -143,22 +155,18 @@ async def body(asked: Asked, receive: Receive, limit: int, seconds: float) -> by
 
 
 async def _collect(receive: Receive, limit: int) -> bytes:
-    message = await receive()
-    data: bytes = message.get("body", b"")
-    if not message.get("more_body") and message["type"] == "http.request":
-        if len(data) > limit:
-            raise Fault(413, f"the body is larger than {limit} bytes", headers=CLOSE)
-        return data
-    parts, size = [data], len(data)
-    while message["type"] == "http.request" and message.get("more_body"):
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
         message = await receive()
+        if message["type"] != "http.request":
+            raise Fault(400, "the connection ended before the body did", headers=CLOSE)
         parts.append(message.get("body", b""))
         size += len(parts[-1])
-        if size > limit:
+        if size > limit:  # before the next is waited for
             raise Fault(413, f"the body is larger than {limit} bytes", headers=CLOSE)
-    if message["type"] != "http.request":
-        raise Fault(400, "the connection ended before the body did", headers=CLOSE)
-    return b"".join(parts)
+        more = message.get("more_body", False)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def check_digest(asked: Asked, data: bytes) -> None:

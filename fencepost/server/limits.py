@@ -7,6 +7,7 @@ from collections import OrderedDict
 from fencepost.clock import SECOND, Clock
 from fencepost.model import Caller
 from fencepost.server.answers import Fault
+from fencepost.server.asked import CLOSE
 from fencepost.server.settings import ServerSettings
 
 REMEMBERED = 4_096
@@ -111,3 +112,10 @@ def limited(rule: str, seconds: float) -> Fault:
     again = str(max(1, round(seconds + 0.5))).encode()
     return Fault(429, f"{rule}; nothing was done, wait {again.decode()} s", "rate_limited",
                  ((b"retry-after", again),))  # fmt: skip
+
+
+def full(connections: int) -> Fault:
+    """What is told where more connections are open than that: this one is closed."""
+    return Fault(
+        503, f"{connections} connections are open already; nothing was done", "rate_limited", CLOSE
+    )

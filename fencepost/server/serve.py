@@ -11,6 +11,7 @@ import threading
 from asyncio import TimerHandle
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from types import FrameType
 from typing import Any
 
@@ -20,12 +21,29 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fencepost.clock import Clock
 from fencepost.handle import Handle
 from fencepost.issues import InvalidRequest, Unavailable
+from fencepost.server.answers import Fault, digest_header, of_fault
 from fencepost.server.app import Application
 from fencepost.server.logs import Lines, Shown
 from fencepost.server.settings import ServerSettings, checked
 
 BACKLOG = 1_024
 ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+def unreadable(too_long: bool) -> bytes:
+    """The whole answer to what is no request: nobody has read it, so it has no id."""
+    fault = Fault(431, "the head of the request is too long") if too_long else Fault(
+        400, "this is no HTTP request that can be read in one way only"
+    )  # fmt: skip
+    answer = of_fault(fault)
+    headers = (
+        (b"content-type", answer.media), (b"content-length", b"%d" % len(answer.body)),
+        (b"content-digest", digest_header(answer.body)), (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"), (b"connection", b"close"),
+    )  # fmt: skip
+    lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+    phrase = HTTPStatus(answer.status).phrase.encode()
+    return b"HTTP/1.1 %d %s\r\n" % (answer.status, phrase) + lines + b"\r\n" + answer.body
 
 
 def bound_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
@@ -64,6 +82,19 @@ def bound_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
             self._no_wait()
             super().on_headers_complete()
 
+        def send_400_response(self, msg: str) -> None:
+            """What cannot be read as a request is told so, unless that would be taken for the
+            answer to a request before it, which may have been carried out."""
+            cycle = self.cycle
+            if self.pipeline:
+                self.transport.close()
+            elif cycle is not None and not (cycle.response_complete or cycle.more_body):
+                cycle.keep_alive = False  # its own answer comes, and then the end
+                self.flow.pause_reading()
+            else:
+                self.transport.write(unreadable(self._head > settings.max_header_bytes))
+                self.transport.close()
+
         def _count(self, size: int) -> None:
             self._head += size
             if self._head > settings.max_header_bytes:
@@ -90,6 +121,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, app: Application) -> None:
         super().__init__(config)
         self._app = app
+        app.connections = self.server_state.connections
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -176,15 +208,14 @@ def server(fp: Handle, settings: ServerSettings, clock: Clock, lines: Lines) -> 
         log_config=None, access_log=False, server_header=False, date_header=True,
         proxy_headers=False, timeout_keep_alive=settings.idle_seconds,
         timeout_graceful_shutdown=settings.stop_seconds, backlog=BACKLOG,
-        limit_concurrency=settings.max_connections,
         ssl_certfile=settings.certfile, ssl_keyfile=settings.keyfile,
     )  # fmt: skip
     return Server(config, app)
 
 
 def watched_logs(lines: Lines) -> None:
-    """What the library and uvicorn have to say goes out as lines of ours, and nowhere else."""
-    for name in ("fencepost", "uvicorn"):
+    """What the library, uvicorn and the loop say goes out as lines of ours, and nowhere else."""
+    for name in ("fencepost", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers = [Shown(lines)]
         logger.propagate = False

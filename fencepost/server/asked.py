@@ -20,7 +20,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 ONCE = frozenset(
     [
         b"authorization", b"content-digest", b"content-encoding", b"content-length",
-        b"content-type", b"host", b"idempotency-key", b"if-match", b"if-none-match", b"last-event-id",
+        b"content-type", b"host", b"idempotency-key", b"if-match", b"if-none-match",
+        b"last-event-id",
     ]
 )  # fmt: skip
 CLOSE = ((b"connection", b"close"),)
@@ -80,7 +81,7 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 
 def _framed(scope: Scope, headers: dict[bytes, bytes]) -> None:
-    """What two readers of one connection could read differently is refused (RFC 9112 §3.2, §6.1)."""
+    """What two readers of one connection could read differently is refused (RFC 9112 §3.2, 6.1)."""
     version = scope.get("http_version", "1.1")
     if version not in ("1.0", "1.1"):
         raise Fault(400, f"HTTP/{version} is not spoken here, HTTP/1.1 is", headers=CLOSE)
@@ -167,6 +168,12 @@ async def _collect(receive: Receive, limit: int) -> bytes:
             raise Fault(413, f"the body is larger than {limit} bytes", headers=CLOSE)
         more = message.get("more_body", False)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def gone(receive: Receive) -> None:
+    """Until the other side has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def check_digest(asked: Asked, data: bytes) -> None:

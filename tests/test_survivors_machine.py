@@ -151,3 +151,18 @@ def test_what_a_claim_settles_on_its_way_bears_no_key_and_its_receipt_is_the_cla
         rows = "select key, request_sha256 from fencepost_entry order by number desc limit 2"
         (key, request), (none, same) = stand.connection.execute(rows)
         assert (key is not None, none, request) == (True, None, same)
+
+
+def test_a_follow_up_names_its_queue_only_where_it_is_another_than_its_parents():
+    with Stand() as stand:
+        stand.fp.queue_set(QUEUE, max_followups=4)
+        known = {queue: stand.task("x", queue, key="k") for queue in (QUEUE, "other")}
+        lease = stand.claim_of(stand.task())
+        new = [{"queue": queue, "payload": payload, "key": key}
+               for queue in known for payload, key in (("x", "k"), ("new", "n"))]  # fmt: skip
+        receipt = lease.complete(followups=new)
+        items = receipt.entry["tasks"][1:]
+        assert [item["role"] for item in items] == ["followup"] * 4
+        assert [item.get("queue") for item in items] == [None, None, "other", "other"]
+        assert [item.get("before") for item in items] == ["ready", None, "ready", None]
+        assert {items[0]["task_id"], items[2]["task_id"]} == set(known.values())

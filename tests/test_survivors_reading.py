@@ -7,22 +7,25 @@ import json
 import pytest
 from helpers import folding
 from helpers.stand import QUEUE, Stand
+from test_rules_time import row
 
 from fencepost import canonical
+from fencepost.journal.entry import projection
 from fencepost.journal.ledger import Ledger
 from fencepost.journal.problems import Findings
 from fencepost.journal.reading import opening_problem, read
+from fencepost.journal.rows import Rows
 from fencepost.journal.seen import UNKNOWN, Seen, task_name, task_number
 from fencepost.journal.standing import QueueLine, Standing
-from fencepost.model import Scope
+from fencepost.model import STATES, Scope
 from fencepost.record import replace
 
 
 def place_of(verb, nth=0, **members):
     """Where (from 0) the nth entry of the verb stands, whose first task has these members."""
     found = []
-    for place, row in enumerate(folding.history()):
-        entry = json.loads(row.body or b"{}")
+    for place, each in enumerate(folding.history()):
+        entry = json.loads(each.body or b"{}")
         if entry.get("verb") == verb:
             first = (entry["tasks"] or [{}])[0]
             if all((name in first) == there for name, there in members.items()):
@@ -91,6 +94,17 @@ def test_without_strictness_bytes_are_only_parsed():
         read(b'{"b":1,"a":2}')
     with pytest.raises(ValueError, match=r"too deep|recursion"):
         read(b"[" * 100_000, strict=False)
+
+
+@pytest.mark.parametrize(("trusted", "told"), [(-1, True), (0, False), (1, False)])
+def test_an_entry_that_a_kept_checkpoint_covers_is_taken_as_well_formed(trusted, told):
+    place = place_of("cancel")
+    body = json.loads(folding.history()[place].body)
+    entries = folding.taking_from(place)
+    entries.trusted = place + 1 + trusted
+    entries.take(replace(folding.history()[place], body=canonical.dumps({**body, "more": 1})))
+    expected = [("entry_form", f"entry {place + 1}")] * told
+    assert [(p.code, p.place) for p in entries.findings.all()] == expected
 
 
 # --- the ledger's own memory ------------------------------------------------------------------
@@ -215,3 +229,45 @@ def test_a_gap_in_the_entries_is_named_number_by_number():
         places = {p.place for p in found.problems if p.code == "entry_missing"}
         assert places == {"entry 3", "entry 4"}
         assert (found.entries, found.sealed) == (4, 6)
+
+
+def seen_of(task, **changed):
+    values = {
+        "after": bytes.fromhex(projection(task)), "state": STATES.index(task.state),
+        "fence": task.fence, "revision": task.revision, "last": 9, "entry": task.entry,
+        "created": task.created_entry, "row": task.id, "parent": task.parent or 0,
+        "changed_at": task.changed_at, "granted_at": task.granted_at,
+    }  # fmt: skip
+    return Seen(**{**values, **changed})
+
+
+def told_of(task, seen):
+    rows = Rows(Ledger(Findings()))
+    rows._seen("task x", task, seen)
+    return [(p.code, p.place, p.message) for p in rows.findings.all()]
+
+
+@pytest.mark.parametrize(
+    ("member", "column"),
+    [("created", "created_entry"), ("entry", "entry"), ("changed_at", "changed_at"),
+     ("row", "row id"), ("parent", "parent"), ("granted_at", "granted_at")],
+)  # fmt: skip
+def test_a_column_that_the_journal_has_otherwise_is_named(member, column):
+    for task in (row(), row(parent=7)):
+        assert told_of(task, seen_of(task)) == []
+        assert told_of(task, seen_of(task, **{member: UNKNOWN})) == []
+        message = f"not as the journal has it: {column}"
+        assert told_of(task, seen_of(task, **{member: 77})) == [("row_edited", "task x", message)]
+
+
+def test_a_row_that_is_not_as_its_last_entry_left_it_says_what_it_was():
+    task = row()
+    assert told_of(task, seen_of(task, after=bytes(32))) == [
+        ("row_edited", "task x", "it is not as entry 9 left it")
+    ]
+    for member, number, was in (("state", 0, f"{STATES[0]}, 2, 0"), ("fence", 5, "leased, 5, 0"),
+                                ("revision", 3, "leased, 2, 3")):  # fmt: skip
+        plain = f": state, fence and revision are leased, 2, 0 and were {was}"
+        assert told_of(task, seen_of(task, after=bytes(32), **{member: number})) == [
+            ("row_edited", "task x", f"it is not as entry 9 left it{plain}")
+        ]

@@ -281,4 +281,16 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
         "update fencepost_task set task_id = 'none' where id = 1",
         {"row_added", "row_missing", "result_edited"}, "task none",
     ),
+    "a token of somebody else": (
+        "update fencepost_token set actor = 'thief' where actor = 'w'",
+        {"token"}, None,
+    ),
+    "a token that is not revoked any more": (
+        "update fencepost_token set revoked_at = null where revoked_at is not null",
+        {"token"}, None,
+    ),
+    "a token without its row": (
+        "delete from fencepost_token where actor = 'w'",
+        {"token"}, None,
+    ),
 }  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 ASKED = "the machine only asks whether it applies, and names the code itself"
-KNOWN_GOOD = "an entry that a kept checkpoint covers is good, so a stricter look finds nothing"
+NO_POLICY = "the end of a lease does not rest on the policy, which is all that scopes differ in"
+CODEC = "a codec has the same name in capitals"
 NO_VERB = "what is no verb has no shape, whatever it is"
 BOTH = "the line before has made sure of both or neither"
 
@@ -37,6 +38,28 @@ SAME: dict[str, str] = {
     "self.pools = [[(0, task.id, task.task_id)]] if queues else [] => "
     "self.pools = [[(0, task.id, task.task_id)]] if queues or True else []":
         "a task's queue is there, and where it is paused the claim was refused above",
+    **{
+        f"machine.{function}: {line} => {line.replace('row.scope', 'None')}": NO_POLICY
+        for function, line in (
+            ("claims.spent", ("over = [row for row in found if lapsed(row, "
+             "batch.moment(row.scope))]")),
+            ("claims.sweep", ("rows = [row for row in found if lapsed(row, "
+             "batch.moment(row.scope))][:command.limit]")),
+            ("claims.Candidates._free", "overdue = lapsed(row, self.batch.moment(row.scope))"),
+            ("fold.live_leases", ("return [row for row, (_, fence) in zip(rows, verdict.claimed, "
+             "strict=True) if row is not None and row.state == 'leased' and (row.fence == fence) "
+             "and (not lapsed(row, batch.moment(row.scope)))]")),
+        )
+    },
+    **{
+        f"journal.checkpoint.{function}: {line} => {line.replace('ascii', 'ASCII')}": CODEC
+        for function, line in (
+            ("parse", "lines = raw.decode('ascii').split('\\n')"),
+            ("_base64", "return base64.b64encode(data).decode('ascii')"),
+            ("Checkpoint.text",
+             "return ''.join((f'{line}\\n' for line in lines)).encode('ascii')"),
+        )
+    },
     "journal.checkpoint.Checkpoint.__post_init__: "
     "if self.previous_size is None or self.previous_sha256 is None: => "
     "if self.previous_size is None and self.previous_sha256 is None:": BOTH,
@@ -50,6 +73,4 @@ SAME: dict[str, str] = {
     "shape = SHAPES.get(entry.get('verb', None))": NO_VERB,
     "journal.reading._form: shape = SHAPES.get(entry.get('verb', '')) => "
     "shape = SHAPES.get(entry.get('verb'))": NO_VERB,
-    "journal.verify.Entries.take: entry = read(row.body, strict=row.number > self.trusted) => "
-    "entry = read(row.body, strict=row.number >= self.trusted)": KNOWN_GOOD,
 }  # fmt: skip

@@ -22,7 +22,7 @@ from fencepost.remote import RemoteHandle, paths
 
 # Of a face that serves others, and of the file.
 ONLY_HERE = {"for_caller", "hand_in", "read", "knows", "page_secret", "queue_row", "any_token",
-             "caller", "check_token", "sleep"}  # fmt: skip
+             "caller", "check_token", "may_wait", "sleep"}  # fmt: skip
 INSTEAD = {"within": "key", "copy_to": "fencepost backup", "verify": "fencepost verify",
            "changed": "wait_seconds", "probe_turn": "readyz", "as_caller": "token"}  # fmt: skip
 

@@ -245,6 +245,7 @@ class Handle(Places):
         without one it is the SHA-256 of its bytes in hex.
         """
         fields.key(key, "key")
+        fields.optional(fields.name)(actor, "actor")
         self._may_read()
         lookup = lookup_of(self.caller.scope, actor or self.caller.actor, key)
         stored = self._store.read(reading.receipt(lookup))
@@ -268,7 +269,8 @@ class Handle(Places):
             "scope": self.caller.scope,
             "now": now,
             "queues": [
-                row for row in self._store.read(reading.counts(self.caller.scope, now))
+                row
+                for row in self._store.read(reading.counts(self.caller.scope, now))
                 if not authority.hidden_queue(self.caller, row["queue"])
             ],
             "clock_jumps": list(self._writer.transactor.time.jumps),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fencepost import fields
+from fencepost.commands import Claim
 from fencepost.handle.journal import turned_away
 from fencepost.handle.pages import Pages
 from fencepost.issues import error_for
@@ -59,6 +60,13 @@ class Places(Pages):
         if self.caller.every_scope:
             found += self._store.read(reading.tokens_of_scope(EVERY_SCOPE))
         return sorted(found, key=lambda token: token.token_id)
+
+    def may_wait(self, command: Claim) -> bool:
+        """Whether the caller may learn when there is something on the queues of this claim. Raises
+        what reading does."""
+        self._may_read()
+        refused = authority.forbidden(self.caller, command)
+        return not (refused or authority.beyond_queues(self.caller, command))
 
     def any_token(self) -> bool:
         """Whether a token has ever been made in this store."""

@@ -115,7 +115,7 @@ def of_error(error: FencepostError) -> Answer:
 def of_fault(fault: Fault) -> Answer:
     """The same for what no rule has judged."""
     answer = _problem(fault.status, fault.code, fault.detail, (fault.code,), "failed", {})
-    return answer._replace(headers=answer.headers + fault.headers)
+    return answer._replace(headers=tuple({**dict(answer.headers), **dict(fault.headers)}.items()))
 
 
 def _problem(

@@ -19,6 +19,7 @@ from fencepost.model import Outcome
 
 T = TypeVar("T")
 READERS = 8
+BIG_BODY = 1024 * 1024
 Future = asyncio.Future[list[Outcome]]
 
 
@@ -32,6 +33,7 @@ class Bridge:
         self._readers = ThreadPoolExecutor(READERS, "fencepost-reader")
         self._answered: deque[tuple[Future, Call]] = deque()
         self._woken = False
+        self._parsing = asyncio.Lock()
         self._pending: dict[Future, Call] = {}
 
     async def send(self, sent: Sequence[Sent]) -> list[Outcome]:
@@ -50,6 +52,8 @@ class Bridge:
             return future.result()
         finally:
             del self._pending[future]
+            if future.cancel():  # whoever asked has been ended: what has not begun is not done
+                call.give_up()
 
     def give_up(self) -> None:
         """Whoever waits for the turn to write waits no longer: the service is stopping."""
@@ -62,6 +66,14 @@ class Bridge:
     async def read(self, look: Callable[[], T]) -> T:
         """What `look` finds in the store, or makes of something long, in a thread."""
         return await self._loop.run_in_executor(self._readers, look)
+
+    async def parse(self, look: Callable[[], T], size: int) -> T:
+        """The same for a body of `size` bytes. Of the big ones one after the other: in memory it
+        may be thirty times as much, and threads would share the one interpreter anyway."""
+        if size <= BIG_BODY:
+            return await self.read(look)
+        async with self._parsing:
+            return await self.read(look)
 
     def _tell(self, future: Future, call: Call) -> None:
         """In the writer's thread, once a call. A turn answers many: the loop is woken once."""

@@ -3,14 +3,17 @@ itself, or its raw slice of the batch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from fencepost import canonical
 from fencepost.clock import SECOND
 from fencepost.commands import Claim, Complete, Request, Review, Submit
+from fencepost.engine.call import weight
+from fencepost.engine.transact import failed
 from fencepost.handle.journal import turned_away
-from fencepost.issues import InvalidRequest
+from fencepost.issues import FencepostError, InvalidRequest, Refused
 from fencepost.machine.needs import Sent
 from fencepost.model import Caller, Outcome
 from fencepost.rules.authority import MAY
@@ -22,6 +25,7 @@ from fencepost.server.slices import members
 from fencepost.storage import reading as store
 
 LONG_BODY = 64 * 1024  # from here on a thread reads it: the loop has others to serve
+UNITS_AT_ONCE = 1_000  # tasks that a batch touches in one turn to write: others wait meanwhile
 
 
 async def command(service: Service, asked: Asked, receive: Receive, verb: str) -> Answer:
@@ -40,7 +44,7 @@ async def command(service: Service, asked: Asked, receive: Receive, verb: str) -
         _restates(request, revision)
     waited: Headers = ()
     if isinstance(request.command, Claim):
-        outcome, waited = await claim(service, caller, request, request.command, wait)
+        outcome, waited = await claim(service, caller, request, request.command, wait, receive)
     else:
         (outcome,) = await execute(service, [(caller, request)])
     if outcome.issues == ("unauthenticated",):
@@ -55,7 +59,7 @@ async def _request(service: Service, asked: Asked, receive: Receive) -> Request:
     settings = service.settings
     body = await reading.body(asked, receive, settings.max_body_bytes, settings.body_seconds)
     if len(body) > LONG_BODY:
-        return await service.bridge.read(partial(Request.read, body, key))
+        return await service.bridge.parse(partial(Request.read, body, key), len(body))
     return Request.read(body, key)
 
 
@@ -95,7 +99,7 @@ def _restates(request: Request, revision: int) -> None:
 
 async def execute(service: Service, sent: Sequence[Sent]) -> list[Outcome]:
     """The outcomes, counted and told to whoever waits for them."""
-    outcomes = await service.bridge.send(sent)
+    outcomes = await _sent(service, sent)
     meters = service.meters
     for (caller, request), outcome in zip(sent, outcomes, strict=True):
         if not outcome.accepted:
@@ -108,13 +112,40 @@ async def execute(service: Service, sent: Sequence[Sent]) -> list[Outcome]:
     return outcomes
 
 
+async def _sent(service: Service, sent: Sequence[Sent]) -> list[Outcome]:
+    """In as many turns as it takes. Once something was done, what goes wrong is told to each."""
+    outcomes: list[Outcome] = []
+    for piece in _pieces(sent):
+        try:
+            outcomes += await service.bridge.send(piece)
+        except FencepostError as error:
+            if not outcomes:
+                raise
+            return outcomes + [failed(error)] * (len(sent) - len(outcomes))
+    return outcomes
+
+
+def _pieces(sent: Sequence[Sent]) -> Iterator[list[Sent]]:
+    piece: list[Sent] = []
+    units = 0
+    for caller, request in sent:
+        units += weight(request.command)
+        if piece and units > UNITS_AT_ONCE:
+            yield piece
+            piece, units = [], weight(request.command)
+        piece.append((caller, request))
+    yield piece
+
+
 async def claim(
-    service: Service, caller: Caller, request: Request, command: Claim, wait: int
-) -> tuple[Outcome, Headers]:
+    service: Service, caller: Caller, request: Request, command: Claim, wait: int,
+    receive: Receive,
+) -> tuple[Outcome, Headers]:  # fmt: skip
     """A claim; with `wait` it is made when there is something to claim, or when the time is over.
 
     A claim with a key leaves a receipt even where it finds nothing, so it waits before it is made.
-    The header says how long (seconds), so that the client need not count it from his lease.
+    The header says how long (seconds), so that the client need not count it from his lease. For a
+    client that has hung up meanwhile it is not made: nobody would work on what it got.
     """
     waited: Headers = ()
     service.limits.claim(caller)
@@ -122,7 +153,8 @@ async def claim(
         raise Fault(503, "the service is stopping; nothing was done", "store_unavailable")
     if wait and command.queues is not None:
         begun = service.clock.steady()
-        await _something(service, caller, request, command.queues, wait)
+        if not await _something(service, caller, request, command, wait, receive):
+            raise Fault(400, "the connection ended while the claim waited; nothing was done")
         seconds = (service.clock.steady() - begun) / SECOND
         waited = ((b"fencepost-waited", f"{seconds:.6f}".encode()),)
     (outcome,) = await execute(service, [(caller, request)])
@@ -130,45 +162,62 @@ async def claim(
 
 
 async def _something(
-    service: Service, caller: Caller, request: Request, queues: Sequence[str], wait: int
-) -> None:
+    service: Service, caller: Caller, request: Request, command: Claim, wait: int,
+    receive: Receive,
+) -> bool:  # fmt: skip
+    """Wait until there may be something. False where the client has hung up meanwhile."""
     if service.limits.waiting >= service.settings.max_waiting:
-        return  # too many wait already: it is answered at once
-    places = [(caller.scope, queue) for queue in queues]
-    seen = await service.bridge.read(partial(_claimable, service, caller, request, queues))
+        return True  # too many wait already: it is answered at once
+    seen = await service.bridge.read(partial(_claimable, service, caller, request, command))
     if seen or service.stopping.is_set():
-        return
+        return True
+    places = [(caller.scope, queue) for queue in command.queues or ()]
+    waiting = asyncio.ensure_future(service.news.task_for(places, wait))
+    gone = asyncio.ensure_future(reading.gone(receive))
     service.limits.waiting += 1
     try:
-        await service.news.task_for(places, wait)
+        await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
+        return not gone.done()
     finally:
         service.limits.waiting -= 1
+        waiting.cancel()
+        gone.cancel()
 
 
-def _claimable(service: Service, caller: Caller, request: Request, queues: Sequence[str]) -> bool:
-    """In a thread: a task is there, or the receipt of this very claim is."""
-    fp = service.fp
-    now = fp.now()
-    if any(fp.read(store.claimable(caller.scope, queue, now, 1)) for queue in queues):
+def _claimable(service: Service, caller: Caller, request: Request, command: Claim) -> bool:
+    """In a thread: a task is there, or the receipt of this very claim is. Or the claim will be
+    refused: then it waits for nothing, since how long it waits would tell what is not his to see.
+    """
+    handle = service.fp.for_caller(caller)
+    try:
+        if not handle.may_wait(command):
+            return True
+    except Refused:
         return True
-    command = request.command
-    assert isinstance(command, Claim)
-    return request.key is not None and fp.for_caller(caller).knows(command.worker_id, request.key)
+    now = handle.now()
+    for queue in command.queues or ():
+        if handle.read(store.claimable(caller.scope, queue, now, 1)):
+            return True
+    return request.key is not None and handle.knows(command.worker_id, request.key)
 
 
 # -- a batch
 
 
 async def batch(service: Service, asked: Asked, receive: Receive) -> Answer:
-    """Many commands, in one transaction where they fit into a turn; an outcome each."""
+    """Many commands, in one transaction where they fit into a turn (UNITS_AT_ONCE); an outcome
+    each."""
     caller = caller_of(asked)
     asked.ask()
     reading.check_media(asked)
     if asked.header(b"idempotency-key") is not None:
         raise Fault(400, "a batch has no key: give each command its own, as its member `key`")
+    if asked.header(b"if-match") is not None:
+        raise Fault(400, "a batch has no If-Match: each command binds its own revision")
     settings = service.settings
     body = await reading.body(asked, receive, settings.max_body_bytes, settings.body_seconds)
-    requests = await service.bridge.read(partial(_requests, body, settings.max_batch))
+    look = partial(_requests, body, settings.max_batch)
+    requests = await service.bridge.parse(look, len(body))
     if any(request.command.verb == "claim" for request in requests):
         service.limits.claim(caller)
         if service.stopping.is_set():

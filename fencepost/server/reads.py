@@ -104,13 +104,13 @@ async def _tagged(service: Service, asked: Asked, look: Callable[[Handle], Task]
     body = canonical.dumps(found.to_json())
     tag = b'"' + digest_header(body)[len(b"sha-256=:") : -1] + b'"'
     headers = ((b"etag", tag),)
-    if tag.decode() in _tags(asked.header(b"if-none-match")):
+    if {"*", tag.decode()} & _tags(asked.header(b"if-none-match")):
         return Answer(304, headers=headers)
     return Answer(200, body, headers=headers)
 
 
-def _tags(text: str | None) -> list[str]:
-    return [part.strip().removeprefix("W/") for part in (text or "").split(",")]
+def _tags(text: str | None) -> set[str]:
+    return {part.strip().removeprefix("W/") for part in (text or "").split(",")}
 
 
 async def results(service: Service, asked: Asked, receive: Receive) -> Answer:

@@ -36,7 +36,7 @@ MET = (
 def told():
     """What three fixed seeds and a fresh one came to."""
     print(f"the fresh seed is {FRESH}")
-    return [run(seed, MINUTES) for seed in (1, 5, 12, FRESH)]
+    return [run(seed, MINUTES) for seed in (2, 5, 12, FRESH)]
 
 
 def test_whatever_befalls_it_a_store_keeps_every_law_and_all_is_done_when_it_is_calm(told):

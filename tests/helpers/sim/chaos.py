@@ -10,8 +10,8 @@ from helpers.sim.world import SECOND, World
 
 EVERY = 15.0  # seconds, on the average
 OFTEN = {
-    "jump": 4, "worker": 6, "crash": 3, "restart": 1, "cut": 4, "sleep": 1, "audit": 6,
-    "verify": 1, "seal": 8, "copy": 1,
+    "jump": 4, "worker": 6, "crash": 3, "restart": 1, "cut": 4, "sleep": 2, "audit": 6,
+    "verify": 1, "seal": 8, "copy": 2,
 }  # fmt: skip
 
 

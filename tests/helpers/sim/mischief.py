@@ -83,7 +83,7 @@ class Mischief(Person):
         wrong = chance.choice((*bound, "kind", "actor", "scope", "verb", "revision"))
         more = {"expected_revision": job.revision + 1} if wrong == "revision" else {}
         if wrong in ("fence", "epoch", "policy_version"):
-            bound[wrong] = max(0, bound[wrong] + chance.choice((1, -1)))
+            bound[wrong] = max(int(wrong == "fence"), bound[wrong] + chance.choice((1, -1)))
         elif wrong in ("worker_id", "actor"):
             actor = bound["worker_id"] = "nobody"
             if wrong == "actor":

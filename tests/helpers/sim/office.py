@@ -18,7 +18,7 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("alpha", "work"): {"destinations": ["mail", "out"], "keep_refused": 3, "max_attempts": 4},
     ("alpha", "care"): {"on_lapse": "reconcile", "destinations": ["out"], "lease_seconds": 30},
     ("alpha", "next"): {"result_storage": "digest", "max_hold_seconds": 90},
-    ("beta", "work"): {"destinations": ["out"], "retain_seconds": 600},
+    ("beta", "work"): {"destinations": ["out"], "retain_seconds": 200},
 }
 
 
@@ -85,8 +85,8 @@ class Producer(Person):
     def _task(self) -> c.NewTask:
         chance, more = self.world.chance, {}
         payload = {"n": self.sent, "r": chance.randrange(3)}
-        if chance.random() < 0.3:
-            more["key"] = f"k{int(chance.expovariate(1 / 30))}"
+        if chance.random() < 0.4:
+            more["key"] = f"k{int(chance.expovariate(1 / 12))}"
             payload = {"n": 0, "r": int(chance.random() < 0.1)}
         if chance.random() < 0.15:
             ahead = self.world.between(0, 300)
@@ -136,7 +136,7 @@ class Operator(Person):
         chance = self.world.chance
         scope = chance.choice(SCOPES)
         acts = (
-            (self._sweep, 6), (self._purge, 2), (self._erase, 2), (self._cancel, 2),
+            (self._sweep, 6), (self._purge, 2), (self._erase, 3), (self._cancel, 2),
             (self._policy, 2), (self._revoke, 1), (self._pause, 2), (self._reset, 1),
             (self._settings, 1),
         )  # fmt: skip
@@ -154,7 +154,7 @@ class Operator(Person):
         self.ask(scope, c.Purge(None, self.world.chance.choice((3, 100))))
 
     def _erase(self, scope: str) -> None:
-        if job := self.some():
+        if job := self.some(*self.world.chance.choice(((), ("done",)))):
             self.world.counts["erasures"] += 1
             self.ask(job.scope, c.Erase(job.task_id))
 

@@ -31,7 +31,7 @@ from helpers.sim.world import Violation, World
 
 WRITER = "01900000-0000-7000-8000-000000000000"
 FAULTS = ("die before the commit", "die after the commit", "error, undone", "error, done")
-DEATHS, ERRORS = 0.004, 0.002
+DEATHS, ERRORS = 0.006, 0.006
 NEW = "select number, body from fencepost_entry where number > ? order by number"
 
 

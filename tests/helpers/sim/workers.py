@@ -213,7 +213,7 @@ class Holding:
         chance = self.worker.world.chance
         more: dict[str, Any] = {}
         if self.grant.queue != "next" and self.worker.kind == "worker" and chance.random() < 0.25:
-            keys = chance.sample((None, None, f"f{chance.randrange(40)}"), chance.choice((1, 2)))
+            keys = chance.sample((None, None, f"f{chance.randrange(15)}"), chance.choice((1, 2)))
             more["followups"] = tuple(
                 c.Followup({"after": self.grant.task_id}, key=key, queue="next") for key in keys
             )

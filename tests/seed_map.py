@@ -12,8 +12,8 @@ from functools import partial
 
 from helpers.nodeids import held
 
-SUBJECTS = ("HTTP", "workers", "PostgreSQL", "deliveries", "restore", "statement")
-STATEMENT, HTTP, WORKERS = ("statement",), ("HTTP",), ("workers",)
+SUBJECTS = ("workers", "PostgreSQL", "deliveries", "restore", "statement")
+STATEMENT, WORKERS = ("statement",), ("workers",)
 DELIVERIES, RESTORE = ("deliveries",), ("restore",)
 
 queue = partial(held, "seed_fenced_queue")
@@ -187,6 +187,25 @@ ACKNOWLEDGED = lab(
 )
 NO_OUTBOX = lab("when_the_outbox_insert_fails_result_and_receipt_roll_back_too")
 OBLIGATION = lab("one_outbox_row_is_one_persisted_obligation_and_not_a_delivery")
+IDENTIFIED = held(
+    "http_authority",
+    "without_a_token_or_with_a_wrong_one_nobody_comes_in",
+    "a_revoked_token_is_401_at_once_for_everything",
+    "a_token_ends_at_its_very_instant",
+    "a_worker_acts_for_itself_alone",
+)
+AUTHORIZED = held(
+    "http_authority",
+    "a_kind_sends_what_it_may_and_is_told_403_for_the_rest_whatever_exists",
+    "another_scope_is_not_there",
+    "a_revoked_scope_tells_nothing_but_that_it_is_revoked",
+    "a_token_of_some_queues_neither_sees_nor_does_anything_on_others",
+)
+SKEW = held(
+    "remote_lease",
+    "a_worker_whose_clock_is_wrong_claims_nothing_and_says_why",
+    "the_wall_clock_has_no_say_in_what_is_left",
+)
 NOT_OURS = limits(
     "opening_a_database_that_is_not_a_store_is_refused_and_leaves_it_as_it_was",
     "opening_a_file_that_is_no_database_is_refused_and_leaves_it_as_it_was",
@@ -262,8 +281,8 @@ RECEIPT_LAB: dict[str, tuple[str, ...]] = {
         ),
     ),
     "What the lab does not": STATEMENT,
-    "Identity and time are supplied": (*HTTP, *WORKERS),
-    "There is no HTTP authentication": (*HTTP, *WORKERS, *RESTORE),
+    "Identity and time are supplied": (*IDENTIFIED, *SKEW, *WORKERS),
+    "There is no HTTP authentication": (*IDENTIFIED, *AUTHORIZED, *SKEW, *WORKERS, *RESTORE),
     "Test code changes fixture": STATEMENT,
     "Those edits are not": STATEMENT,
     "SQLite has a single writer": held(

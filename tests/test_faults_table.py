@@ -10,7 +10,6 @@ import pytest
 from helpers.nodeids import held, missing
 from seed_map import SUBJECTS
 
-NEEDS_HTTP = "needs a server between worker and store"
 NEEDS_RUNTIME = "the worker's runtime holds it, which beats and stops handlers"
 NEEDS_PEER = "needs a dispatcher and a receiver"
 NEEDS_POSTGRES = "PostgreSQL alone knows it: SQLite has one writer and no such session"
@@ -38,6 +37,12 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
         "processes_on_one_file_never_meet_a_lock_and_neither_lose_nor_double_a_task",
         "a_foreign_write_transaction_is_waited_for",
         "a_foreign_write_transaction_that_lasts_too_long_gives_a_clear_retryable_answer",
+    ) + held(
+        "faults_http",
+        "a_foreign_transaction_of_two_seconds_is_waited_for",
+        "who_waits_too_long_is_told_to_come_again_and_nothing_was_done",
+    ) + held(
+        "http_crowd", "two_services_on_one_file_lose_and_double_nothing_and_serve_alike",
     ), {}),
     11: ("late finish against late cancel", held(
         "faults_races",
@@ -49,7 +54,11 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
         "a_task_that_kills_its_worker_is_dead_after_its_attempts_with_the_reason",
         "a_poison_task_can_be_cancelled_while_it_goes_round",
     ), {}),
-    14: ("one error ends the heartbeat", (), {"workers": NEEDS_RUNTIME}),
+    14: ("one error ends the heartbeat", held(
+        "faults_http",
+        "a_heartbeat_gets_through_a_503_a_silence_and_a_reset",
+        "only_an_answer_that_says_so_ends_a_lease",
+    ), {"workers": NEEDS_RUNTIME}),
     17: ("NUL in a result or reason", held(
         "faults_input",
         "a_nul_in_payload_or_result_is_stored_without_loss",
@@ -59,18 +68,20 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
     19: ("NaN and Infinity", held(
         "faults_input",
         "a_number_that_json_does_not_have_is_refused_and_leaves_task_and_key_free",
-    ), {"HTTP": NEEDS_HTTP}),
+    ) + held(
+        "faults_http", "what_was_refused_as_no_json_leaves_lease_and_key_free",
+    ), {}),
     20: ("true, 1.0 and '1' taken for 1", held(
         "faults_input",
         "only_the_json_integer_is_an_integer", "only_a_python_int_is_a_fence",
         "a_missing_fence_is_refused_and_named",
-    ), {"HTTP": NEEDS_HTTP}),
+    ) + held("http_json", "only_a_whole_number_is_one"), {}),
     22: ("impossible lease lengths", held(
         "faults_leases",
         "an_impossible_lease_length_is_refused_with_the_range_and_changes_nothing",
         "a_lease_longer_than_the_queue_allows_is_refused_and_changes_nothing",
         "the_longest_lease_that_can_be_set_reaches_no_overflow",
-    ), {"HTTP": NEEDS_HTTP}),
+    ) + held("http_json", "a_lease_of_an_impossible_length_is_refused"), {}),
     24: ("a key bound to too little", held(
         "faults_races",
         "a_key_never_gives_another_commands_receipt",
@@ -82,9 +93,17 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
     31: ("a blocked loop starves the heartbeat", (), {"workers": NEEDS_RUNTIME}),
     33: ("beat too close to the lease", (), {"workers": NEEDS_RUNTIME}),
     35: ("work goes on after the lease is lost", (), {"workers": NEEDS_RUNTIME}),
-    37: ("SIGTERM in the wrong direction", (), {"workers": NEEDS_RUNTIME}),
+    37: ("SIGTERM in the wrong direction", held(
+        "http_process",
+        "a_signal_ends_waiting_and_streams_and_lets_commits_finish",
+        "a_second_signal_ends_it_at_once_and_spoils_nothing",
+    ), {"workers": NEEDS_RUNTIME}),
     38: ("a clean exit code after a crash", (), {"workers": NEEDS_RUNTIME}),
-    39: ("the worker's clock counts", (), {"workers": NEEDS_RUNTIME, "PostgreSQL": "two servers"}),
+    39: ("the worker's clock counts", held(
+        "remote_lease",
+        "the_wall_clock_has_no_say_in_what_is_left",
+        "a_worker_whose_clock_is_wrong_claims_nothing_and_says_why",
+    ), {"workers": NEEDS_RUNTIME, "PostgreSQL": "two servers"}),
     41: ("naive times, summer time", held(
         "faults_time",
         "behaviour_is_the_same_in_every_time_zone",
@@ -115,14 +134,29 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
         "faults_time",
         "a_lease_counts_from_its_grant_however_long_the_claim_waited_for_its_turn",
         "a_replayed_claim_gives_no_lease_that_has_ended_meanwhile",
-    ), {"HTTP": "the long poll", "workers": "the late answer is not begun"}),
+    ) + held(
+        "faults_http", "the_lease_of_a_claim_that_waited_counts_from_its_grant",
+    ) + held(
+        "remote_lease", "a_long_poll_that_says_how_long_it_waited_gives_the_whole_lease",
+    ), {"workers": "the late answer is not begun"}),
     58: ("renewal for a dead handler", (), {"workers": NEEDS_RUNTIME}),
     60: ("copies while the store is slow", held(
         "faults_races",
         "copies_sent_while_the_store_is_busy_have_one_effect_and_one_receipt",
         "a_caller_that_gave_up_waiting_has_done_nothing_and_may_send_again",
-    ), {"HTTP": NEEDS_HTTP}),
-    62: ("HTTP repeats a POST by itself", (), {"HTTP": NEEDS_HTTP}),
+    ) + held(
+        "faults_http", "copies_sent_while_the_store_is_slow_have_one_effect_and_one_answer",
+    ), {}),
+    62: ("HTTP repeats a POST by itself", held(
+        "faults_http", "a_request_that_the_network_sends_twice_has_one_effect",
+    ) + held(
+        "remote_lost",
+        "a_command_that_meets_a_fault_on_the_way_is_carried_out_once",
+        "a_command_that_nothing_makes_a_replay_is_not_sent_again",
+        "a_stale_connection_is_replaced_at_once_and_without_a_pause",
+    ) + held(
+        "kit_http", "through_a_lossy_network_the_same_bytes_until_an_answer_pass_the_kit",
+    ), {}),
     64: ("a dead request blocks its key", held(
         "faults_kill",
         "killed_at_any_step_a_command_is_there_as_a_whole_or_not_at_all",
@@ -181,6 +215,8 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
         "when_the_disk_is_full_only_the_command_that_needs_room_fails",
         "a_really_full_file_system_loses_nothing_and_recovers_without_a_restart",
         "after_a_failed_commit_and_a_failed_reopening_the_store_comes_back_by_itself",
+    ) + held(
+        "http_watching", "a_disk_that_fills_up_is_told_before_it_is_full_and_needs_no_restart",
     ), {}),
     90: ("two begin on a new store", held(
         "faults_races",
@@ -195,19 +231,31 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
     96: ("pgbouncer in transaction mode", (), {"PostgreSQL": NEEDS_POSTGRES}),
     98: ("a member twice", held(
         "faults_input", "an_object_with_a_member_twice_is_refused",
-    ), {"HTTP": NEEDS_HTTP}),
+    ) + held("http_json", "json_that_readers_read_differently_is_refused"), {}),
     100: ("deep nesting, giant numbers", held(
         "faults_input",
         "a_monstrous_value_gets_the_products_own_answer_and_quickly",
         "deep_python_values_get_the_products_own_answer",
         "large_content_is_refused_by_the_queues_own_limit",
-    ), {"HTTP": NEEDS_HTTP}),
+    ) + held(
+        "http_json", "json_that_readers_read_differently_is_refused",
+    ) + held(
+        "http_limits", "a_body_above_the_limit_is_refused_before_it_is_read",
+    ), {}),
     102: ("ids with slashes and dots", held(
         "faults_input",
         "a_name_that_some_surface_cannot_carry_is_refused_where_it_would_be_made",
         "a_name_that_is_allowed_can_be_used_for_everything",
         "what_is_no_task_id_is_refused_before_anything_is_looked_up",
-    ), {"HTTP": NEEDS_HTTP}),
+    ) + held(
+        "http_json",
+        "a_key_with_any_sign_is_found_at_its_quoted_path",
+        "a_name_that_could_stand_in_no_path_cannot_be_made",
+    ) + held(
+        "http_oddities", "a_target_is_taken_as_it_is_and_never_tidied",
+    ) + held(
+        "remote_handle", "a_key_of_any_characters_finds_its_task_and_its_receipt",
+    ), {}),
     106: ("a forced unlock hits another lease", held(
         "faults_answers",
         "a_forced_step_with_the_fence_its_author_saw_hits_that_lease_and_tells_who_and_why",
@@ -243,6 +291,10 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
     ), {"PostgreSQL": "the same page"}),
     120: ("secrets in logs", held(
         "seed_receipt_lab_privacy", "no_payload_result_reason_or_key_reaches_the_log",
+    ) + held(
+        "http_authority", "no_secret_is_ever_written_to_the_log",
+    ) + held(
+        "remote_token", "nothing_that_can_be_printed_holds_the_token",
     ), {"deliveries": "addresses with credentials, answers that echo secrets"}),
     122: ("work in flight is lost", held(
         "faults_kill",
@@ -253,7 +305,13 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
         "each_reason_alone_and_each_two_at_once_have_one_stable_answer",
         "every_code_says_whether_sending_the_same_again_can_ever_help",
         "a_lost_lease_can_be_told_from_every_other_refusal_by_one_class",
-    ), {"HTTP": NEEDS_HTTP}),
+    ) + held(
+        "faults_http",
+        "each_reason_alone_and_with_another_is_told_over_http_as_it_is_told_here",
+        "the_statuses_that_mean_the_same_thing_are_the_same",
+    ) + held(
+        "http_authority", "another_scope_is_not_there",
+    ), {}),
 }  # fmt: skip
 
 NUMBERS = [

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import signal
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -17,8 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from helpers.children import start
-from helpers.crowd import stop_inside_the_turn
+from helpers.holding import foreign, hold_the_turn, stopped_with_the_turn
 from helpers.service import Service
 from helpers.shell import run
 from helpers.web import Asking, Reply, Served
@@ -30,7 +27,6 @@ from fencepost.model import Outcome
 from fencepost.server import health
 from fencepost.server.bridge import Bridge
 from fencepost.server.meters import BUCKETS, exposition
-from fencepost.storage.sqlite.turn import TurnLock
 
 ENQUEUE = {"verb": "enqueue", "queue": "q", "tasks": [{"payload": 1}]}
 HELD = 2.0  # seconds for which somebody else has the store
@@ -80,32 +76,6 @@ class Busy:
         return {reply.status for reply in self.replies if reply.body != b"not ready\n"}
 
 
-@contextmanager
-def stopped_with_the_turn(path: Path) -> Iterator[None]:
-    ready = path.with_suffix(".ready")
-    child = start(stop_inside_the_turn, str(path), str(ready))
-    try:
-        while not ready.exists():
-            time.sleep(0.005)
-        yield
-        os.kill(child.pid, signal.SIGCONT)
-        assert child.wait(40) == 0
-    finally:
-        child.kill()
-        child.communicate()
-
-
-@contextmanager
-def foreign(path: Path, statement: str) -> Iterator[None]:
-    """Another program's transaction, which knows nothing of turns."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=20)
-    connection.execute(statement)
-    connection.execute("select count(*) from fencepost_task").fetchone()
-    yield
-    connection.execute("rollback")
-    connection.close()
-
-
 HOLDERS = {
     "a process stopped with the turn": stopped_with_the_turn,
     "a foreign write transaction": lambda path: foreign(path, "begin immediate"),
@@ -123,23 +93,6 @@ def test_livez_answers_at_once_while_somebody_else_has_the_store(
             took = livez(web, HELD)
         assert at_once(took)
         assert busy.statuses() == {200}
-
-
-def hold_the_turn(path: Path, seconds: float) -> threading.Thread:
-    """A thread that has it already, and for so long."""
-    has = threading.Event()
-
-    def hold() -> None:
-        turn = TurnLock(path)
-        with turn:
-            has.set()
-            time.sleep(seconds)
-        turn.close()
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert has.wait(20)
-    return thread
 
 
 def test_a_loop_that_waits_for_the_store_itself_would_be_seen(

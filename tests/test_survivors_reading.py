@@ -10,6 +10,7 @@ from helpers.stand import QUEUE, Stand
 from test_rules_time import row
 
 from fencepost import canonical
+from fencepost.fields import MAX_ENTRY_BYTES
 from fencepost.journal.entry import projection
 from fencepost.journal.ledger import Ledger
 from fencepost.journal.problems import Findings
@@ -105,6 +106,19 @@ def test_an_entry_that_a_kept_checkpoint_covers_is_taken_as_well_formed(trusted,
     entries.take(replace(folding.history()[place], body=canonical.dumps({**body, "more": 1})))
     expected = [("entry_form", f"entry {place + 1}")] * told
     assert [(p.code, p.place) for p in entries.findings.all()] == expected
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_an_entry_has_as_many_bytes_as_are_allowed_and_no_more(more):
+    entry = json.loads(folding.history()[place_of("queue.set")].body)
+    entry["note"] = {"x": ""}
+    room = MAX_ENTRY_BYTES - len(canonical.dumps(entry)) + more
+    body = canonical.dumps({**entry, "note": {"x": "x" * room}})
+    if more:
+        with pytest.raises(ValueError, match="it has 65536 bytes; at most 65535 are allowed"):
+            read(body)
+    else:
+        assert read(body)["note"] == {"x": "x" * room}
 
 
 # --- the ledger's own memory ------------------------------------------------------------------

@@ -91,7 +91,6 @@ class Ledger:
         fence = next_fence(self.last_fence, self.epoch)
         if needs_new_epoch(fence, self.epoch):
             self.epoch += 1
-        self.last_fence = fence
         return fence
 
     # -- what can only be judged later

@@ -150,11 +150,10 @@ def replay(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
 
 def live_leases(verdict: Verdict, loaded: Loaded, batch: Batch) -> list[TaskRow]:
     """The rows of a claim's answer that are still leased under the fence it gave."""
-    rows = (loaded.tasks.get(task_id) for task_id, _ in verdict.claimed)
     return [
         row
-        for row, (_, fence) in zip(rows, verdict.claimed, strict=True)
-        if row is not None
+        for task_id, fence in verdict.claimed
+        if (row := loaded.tasks.get(task_id)) is not None
         and row.state == "leased"
         and row.fence == fence
         and not lapsed(row, batch.moment(row.scope))

@@ -46,9 +46,9 @@ SAME: dict[str, str] = {
             ("claims.sweep", ("rows = [row for row in found if lapsed(row, "
              "batch.moment(row.scope))][:command.limit]")),
             ("claims.Candidates._free", "overdue = lapsed(row, self.batch.moment(row.scope))"),
-            ("fold.live_leases", ("return [row for row, (_, fence) in zip(rows, verdict.claimed, "
-             "strict=True) if row is not None and row.state == 'leased' and (row.fence == fence) "
-             "and (not lapsed(row, batch.moment(row.scope)))]")),
+            ("fold.live_leases", ("return [row for task_id, fence in verdict.claimed if "
+             "(row := loaded.tasks.get(task_id)) is not None and row.state == 'leased' and "
+             "(row.fence == fence) and (not lapsed(row, batch.moment(row.scope)))]")),
         )
     },
     **{

@@ -37,7 +37,8 @@ TESTS = (
     "test_verify_forged", "test_verify_histories", "test_faults_leases", "test_faults_answers",
     "test_faults_audit", "test_task_keys", "test_erase", "test_purge", "test_review_answers",
     "test_seed_receipt_lab", "test_survivors_rules", "test_survivors_machine",
-    "test_survivors_journal", "test_survivors_reading", "test_survivors_tokens", "test_tokens",
+    "test_survivors_journal", "test_survivors_reading", "test_survivors_answers",
+    "test_survivors_tokens", "test_tokens", "test_guards",
 )  # fmt: skip
 LAWS = "tests/test_mutants.py::test_each_law_holds"
 COPIED = ("fencepost", "tests", "docs", "README.md", "pyproject.toml")

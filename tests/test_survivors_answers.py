@@ -1,0 +1,136 @@
+"""What told a mutant of the machine's answers from the program and no quick test asked for."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.stand import QUEUE, SECOND, UNKNOWN, WORKER, Stand, binding
+
+from fencepost import commands as c
+from fencepost.machine import claims, operators, results, retention
+from fencepost.machine.fold import fold
+
+MORE = {"submit": {"result": 1}, "resolve": {"to": "retry"}}
+WORKED = ("renew", "release", "fail", "submit", "complete")
+OUTSIDE = ("cancel", "requeue", "resolve", "erase")
+
+
+def in_state_for(stand, verb):
+    """A lease of a task in a state from which the verb can start."""
+    lease = stand.leased()
+    if verb == "requeue":
+        lease.complete()
+    elif verb == "resolve":
+        lease.fail(then="block")
+    return lease
+
+
+def command(verb, lease, fence):
+    bound = binding(lease, fence=fence)
+    if verb in OUTSIDE:
+        del bound["worker_id"]
+    return c.COMMANDS[verb](**bound, **MORE.get(verb, {}))
+
+
+@pytest.mark.parametrize("verb", [*WORKED, *OUTSIDE])
+def test_a_write_is_guarded_by_the_fence_that_was_presented_whatever_the_rules_say(
+    verb, monkeypatch
+):
+    for place in (claims, results):
+        monkeypatch.setattr(place, "lease_issues", lambda *_: [])
+    for place in (operators, retention):
+        monkeypatch.setattr(place, "moved_on", lambda *_: None)
+    with Stand() as stand:
+        lease = in_state_for(stand, verb)
+        forged = command(verb, lease, 77)
+        with stand.loaded(forged) as loaded:
+            caller = stand.fp.as_caller("local").caller
+            (verdict,), changes = fold([(caller, c.Request.of(forged))], loaded)
+        assert verdict.outcome.accepted
+        assert changes.updated[lease.task_id].guard == (77, None)
+
+
+@pytest.mark.parametrize("verb", [*WORKED, *OUTSIDE])
+def test_a_refused_command_tells_how_its_task_stands(verb):
+    with Stand() as stand:
+        stand.leased().release()
+        lease = in_state_for(stand, verb) if verb in OUTSIDE else stand.claim()
+        task = stand.fp.task(lease.task_id)
+        told = stand.ask(command(verb, lease, 77))
+        assert told.issues == ("unknown_fence",)
+        assert told.facts == {
+            "state": task.state, "fencing_token": lease.fence, "revision": task.revision,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", WORKED)
+def test_who_ended_the_task_is_told_the_entry_and_nobody_else(verb):
+    with Stand() as stand:
+        lease = stand.leased()
+        receipt = lease.complete(1)
+        late = {**MORE.get(verb, {}), **({"result": 2} if verb == "complete" else {})}
+        for changed, own in (({}, True), ({"worker_id": "v"}, False), ({"fence": 9}, False)):
+            told = stand.ask(c.COMMANDS[verb](**binding(lease, **changed), **late))
+            assert told.issues[0] == "task_done"
+            assert told.facts.get("receipt") == (receipt.number if own else None)
+
+
+def test_a_review_that_is_refused_tells_how_its_task_stands():
+    with Stand() as stand:
+        lease = stand.leased()
+        lease.complete(1)
+        told = stand.ask(c.Review(lease.task_id, 2, "accepted"), "ann", "human")
+        assert told.issues == ("stale_revision",)
+        assert told.facts == {"state": "done", "fencing_token": lease.fence, "revision": 1}
+
+
+def test_a_lease_says_all_that_its_task_and_claim_are():
+    with Stand() as stand:
+        stand.fp.set_policy(4)
+        stand.task("work", key="k", max_attempts=7)
+        stand.claim().release()
+        stand.clock.advance(1)
+        now = stand.fp.now()
+        lease = stand.claim(lease_seconds=20)
+        assert lease.grant[:12] == (
+            lease.task_id, QUEUE, "k", WORKER, 2, 0, 1, 7, 0, 4, now, now + 20 * SECOND,
+        )  # fmt: skip
+        assert lease.grant.payload == b'"work"'
+
+
+def test_a_policy_that_does_not_rise_is_refused_with_the_one_that_holds():
+    with Stand() as stand:
+        stand.fp.set_policy(4, retain_seconds=9)
+        for version in (3, 4):
+            told = stand.ask(c.SetPolicy(version))
+            assert told.issues == ("stale_policy",)
+            assert told.facts == {"policy_version": 4}
+            assert told.message == "scope.set_policy: give a policy_version above 4"
+        note = stand.fp.set_policy(retain_seconds=None).entry["note"]
+        assert note == {"retain_seconds": None}
+        scope = stand.connection.execute("select policy_version, retain_seconds from "
+                                         "fencepost_scope where scope = 's'")  # fmt: skip
+        assert scope.fetchone() == (4, None)
+
+
+def test_a_clock_that_was_reset_says_from_when_to_when_and_ends_leases_then():
+    with Stand() as stand:
+        lease = stand.leased()
+        before = stand.fp.now()
+        stand.clock.jump_wall(-3600)
+        entry = stand.fp.clock_reset().entry
+        assert entry["note"] == {
+            "from": "2026-01-01T00:00:00.000000Z", "to": "2025-12-31T23:00:00.000000Z",
+        }  # fmt: skip
+        assert (entry["at"], entry["epoch"]) == ("2025-12-31T23:00:00.000000Z", 1)
+        assert stand.fp.now() == before - 3_600 * SECOND
+        assert stand.fp.task(lease.task_id).lease_expires_at == stand.fp.now()
+
+
+def test_what_is_not_there_is_told_without_facts():
+    with Stand() as stand:
+        for verb in (*WORKED, "cancel"):
+            bound = {"task_id": UNKNOWN, "worker_id": WORKER, "fence": 1}
+            if verb == "cancel":
+                bound = {"task_id": UNKNOWN}
+            told = stand.ask(c.COMMANDS[verb](**bound, **MORE.get(verb, {})))
+            assert (told.issues, dict(told.facts)) == (("not_found",), {})

@@ -29,7 +29,7 @@ class ServerSettings:
     header_seconds: int = 10
     body_seconds: int = 30
     idle_seconds: int = 65
-    stop_seconds: int = 4
+    stop_seconds: int = 3
     max_batch: int = 1_000
     max_wait_seconds: int = 60
     max_connections: int = 1_000

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOSPC
 from hashlib import sha256
 from typing import Any
 
 import pytest
-from helpers.web import Reply, Served
+from helpers.web import Reply, Served, Sink
 
+from fencepost.clock import FakeClock
 from fencepost.commands import Request, Sweep
 from fencepost.engine import Call
+from fencepost.handle import Handle
 from fencepost.issues import Unavailable
 from fencepost.model import Caller
 from fencepost.server import tail
 from fencepost.server.answers import of_fault
 from fencepost.server.bridge import BIG_BODY, Bridge
 from fencepost.server.limits import limited
+from fencepost.server.logs import Lines, Shown
+from fencepost.storage import reading as storage
 
 LONG = 20  # seconds that a claim would wait, if it waited
+NOWHERE = "01a22a71-5a07-717a-9af3-614358177f40"
 EMPTY = f"sha-256=:{b64encode(sha256().digest()).decode()}:"
 
 
@@ -288,3 +295,57 @@ def test_bodies_that_are_big_in_memory_are_read_one_after_the_other(web: Served)
         return now[1]
 
     assert asyncio.run(scene()) == 1
+
+
+# -- what the work of an answer tells
+
+
+def test_of_a_task_that_is_hidden_not_even_the_payload_is_read(
+    web: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the time of its 404 would tell that it is there, and how much is in it."""
+    (hidden, *_), (own, *_) = web.fp.tasks("unseen"), web.fp.tasks("seen")
+    asked: list[str] = []
+    real = storage.one
+
+    def watched(name: str, **values: Any) -> Any:
+        asked.append(name)
+        return real(name, **values)
+
+    monkeypatch.setattr(storage, "one", watched)
+    token = web.token("worker", "w", queues=["seen"])
+    steps = {}
+    for task_id in (hidden.task_id, NOWHERE, own.task_id):
+        web.get(f"/v1/default/tasks/{own.task_id}", token)  # the token is known from here on
+        asked.clear()
+        web.get(f"/v1/default/tasks/{task_id}", token)
+        steps[task_id] = list(asked)
+    assert steps[hidden.task_id] == steps[NOWHERE]
+    assert steps[own.task_id] == [*steps[NOWHERE], "payload"]
+
+
+def test_a_proof_of_what_is_not_there_or_not_to_be_seen_takes_no_turn(
+    web: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[str] = []
+    real = Handle._sealed
+    monkeypatch.setattr(Handle, "_sealed", lambda handle: turns.append("sealed") or real(handle))
+    token = web.token("worker", "w", queues=["seen"])
+    head = web.fp.about()["entries"]
+    for number in (2, head + 1, 10**15 - 1):
+        assert web.get(f"/v1/default/journal/entries/{number}/proof", token).status == 404
+    assert turns == []
+    assert web.get("/v1/default/journal/entries/1/proof", token).status == 200
+
+
+# -- a disk that is full
+
+
+def test_a_log_that_cannot_be_written_ends_nothing_and_says_nothing_elsewhere() -> None:
+    class Full(Sink):
+        def write(self, text: str) -> None:
+            raise OSError(ENOSPC, "no space left on device")
+
+    lines = Lines(FakeClock(1_767_225_600_000_000), Full())  # type: ignore[arg-type]
+    lines.line("info", "answered")
+    Shown(lines).handle(logging.LogRecord("fencepost", logging.ERROR, "", 0, "told", (), None))

@@ -182,9 +182,10 @@ class Handle(Places):
     def _task(self, task_id: str, *, with_payload: bool = True) -> tuple[int, Task]:
         fields.task_id(task_id, "task_id")
         self._may_read()
-        steps = reading.task(self.caller.scope, task_id, with_payload=with_payload)
+        queues = authority.queues_seen(self.caller, None)
+        steps = reading.task(self.caller.scope, task_id, queues, with_payload=with_payload)
         found = self._store.read(steps)
-        if found is None or authority.hidden_queue(self.caller, found[1].queue):
+        if found is None:
             raise error_for(not_found(f"there is no task {task_id} in scope {self.caller.scope}"))
         return found
 

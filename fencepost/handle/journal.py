@@ -102,6 +102,7 @@ class Journal(Verbs):
         number = entry.number if isinstance(entry, Receipt) else fields.fence(entry, "number")
         head = self._store.read(_last_checkpoint())
         if head.size < number:
+            self._own_entry(number)  # the turn to write is taken for what there is to be proved
             head = self._sealed()
         with self._store.reading():
             body = self._own_entry(number)

@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import sys
+from contextlib import suppress
 from typing import TextIO
 
 from fencepost.clock import Clock, to_rfc3339
@@ -34,8 +35,9 @@ class Lines:
         unknown = set(given) - set(FIELDS)
         assert not unknown, f"not a field of the log: {unknown}"
         told = {name: given[name] for name in FIELDS if given.get(name) not in (None, "")}
-        self._sink.write(json.dumps(told, separators=(",", ":")) + "\n")
-        self._sink.flush()
+        with suppress(OSError):  # a disk that is full: there is no other place to tell it
+            self._sink.write(json.dumps(told, separators=(",", ":")) + "\n")
+            self._sink.flush()
 
 
 class Shown(logging.Handler):

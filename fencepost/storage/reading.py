@@ -13,10 +13,13 @@ from fencepost.storage.steps import Steps, one
 PAGE = 200
 
 
-def task(scope: str, task_id: str, *, with_payload: bool = True) -> Steps[tuple[int, Task] | None]:
-    """(row id, task) or None where the scope has no such task."""
+def task(
+    scope: str, task_id: str, queues: list[str] | None, *, with_payload: bool = True
+) -> Steps[tuple[int, Task] | None]:
+    """(row id, task) or None where the scope has no such task on one of these queues (None: on
+    any). The payload of another is not even read: that takes the longer, the longer it is."""
     rows = yield one("task", scope=scope, task_id=task_id)
-    if not rows:
+    if not rows or (queues is not None and _task(rows[0]).queue not in queues):
         return None
     payload = None
     if with_payload:
@@ -59,9 +62,9 @@ def results(row_id: int, task_id: str, after: int, limit: int = PAGE) -> Steps[l
     ]  # fmt: skip
 
 
-def refused(row_id: int, task_id: str, after: int, limit: int = PAGE) -> Steps[
-    tuple[list[RefusedResult], int]
-]:
+def refused(
+    row_id: int, task_id: str, after: int, limit: int = PAGE
+) -> Steps[tuple[list[RefusedResult], int]]:
     """One page of what was kept aside for a task, and the cursor after it (0: the end)."""
     rows = yield one("refused", task=row_id, after=after, limit=limit)
     found = [

@@ -68,6 +68,24 @@ def test_a_claim_that_waits_at_one_service_is_woken_by_an_enqueue_at_the_other(
         assert lease["payload"] == "from the other"
 
 
+def test_a_tail_at_one_service_tells_what_was_committed_at_the_other(tmp_path: Path) -> None:
+    with (
+        Service(tmp_path, "--dev", log=tmp_path / "1.err") as one,
+        Service(tmp_path, "--dev", log=tmp_path / "2.err") as two,
+    ):
+        link = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+        link.request("GET", "/v1/default/journal/events")
+        tail = link.getresponse()
+        assert tail.readline() == b"retry: 3000\n"
+        enqueue = {"verb": "enqueue", "queue": "q", "tasks": [{"payload": 1}]}
+        for number in (1, 2):
+            assert two.post("/v1/default/queues/q/tasks", enqueue).status == 200
+            while not (line := tail.readline()).startswith(b"id: "):
+                assert line, "the tail ended"
+            assert line == b"id: %d\n" % number
+        link.close()
+
+
 def until_it_waits(web: Service) -> None:
     """A tail of the journal is read by the same looking; a claim that waits has no sign but that
     it is not answered. So: as long as several of its looks at the store take."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -22,13 +23,16 @@ from helpers.web import Asking, Reply, Served
 from prometheus_client.parser import text_string_to_metric_families
 
 import fencepost
+from fencepost.clock import to_rfc3339
 from fencepost.machine.needs import Sent
 from fencepost.model import Outcome
 from fencepost.server import health
 from fencepost.server.bridge import Bridge
 from fencepost.server.meters import BUCKETS, exposition
 
+ROOT = Path(__file__).resolve().parent.parent
 ENQUEUE = {"verb": "enqueue", "queue": "q", "tasks": [{"payload": 1}]}
+CLAIM = {"verb": "claim", "queues": ["q"], "worker_id": "w"}
 HELD = 2.0  # seconds for which somebody else has the store
 AT_ONCE = 0.05  # seconds within which /livez answers; half of the answers may be slower once
 
@@ -247,8 +251,7 @@ def test_what_prometheus_reads_is_what_has_happened() -> None:
         for _ in range(2):
             web.post(path, ENQUEUE, producer, key=key)
         web.post("/v1/default/queues/q/tasks", ENQUEUE, worker)
-        claim = {"verb": "claim", "queues": ["q"], "worker_id": "w"}
-        web.post("/v1/default/queues/q/claims", claim, worker)
+        (lease,) = web.post("/v1/default/queues/q/claims", CLAIM, worker).json["leases"]
         found = measured(web, root)
     tasks = {(s["queue"], s["state"]): value for _, s, value in found["fencepost_tasks"]}
     assert tasks == {("q", "leased"): 1}
@@ -264,8 +267,9 @@ def test_what_prometheus_reads_is_what_has_happened() -> None:
     assert routes == {
         (f"{queue}/tasks", "200"): 2, (f"{queue}/tasks", "403"): 1, (f"{queue}/claims", "200"): 1,
     }  # fmt: skip
-    (oldest,) = found["fencepost_oldest_change_timestamp_seconds"]
-    assert abs(oldest[2] - time.time()) < 60
+    (first,) = found["fencepost_first_task_timestamp_seconds"]
+    assert first[1]["state"] == "leased"
+    assert to_rfc3339(round(first[2] * 1_000_000)) == lease["lease_expires_at"]
 
 
 def test_a_histogram_adds_up() -> None:
@@ -304,6 +308,23 @@ def test_names_have_base_units_and_no_label_has_an_id() -> None:
             assert name.endswith("_seconds")
     labels = {name for samples in found.values() for _, given, _ in samples for name in given}
     assert labels <= LABELS
+
+
+def test_the_page_lists_every_measure_with_its_kind_and_labels() -> None:
+    page = (ROOT / "docs/http.md").read_text(encoding="utf-8").split("| measure |")[1]
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|([^|]*)\|", page, re.MULTILINE)
+    told = {name: (kind, set(re.findall(r"\w+", labels))) for name, kind, labels in rows}
+    with Served(dev=True) as web:
+        web.post("/v1/default/queues/q/tasks", ENQUEUE, key="k")
+        web.post("/v1/default/queues/q/tasks", b"{}")
+        web.post("/v1/default/queues/q/claims", CLAIM)
+        text = web.get("/metrics").body.decode()
+        found = measured(web)
+    kinds = dict(line.split()[2:4] for line in text.splitlines() if line.startswith("# TYPE"))
+    assert {name: kind for name, (kind, _) in told.items()} == kinds
+    for name, (_, labels) in told.items():
+        samples = found[name.removesuffix("_total")]
+        assert {label for _, given, _ in samples for label in given} == labels, name
 
 
 def test_a_name_that_needs_escaping_is_read_as_it_is() -> None:

@@ -66,19 +66,20 @@ def _stored(service: Service, handle: Handle) -> list[tuple[str, str, str, list[
     fp = service.fp
     about = handle.about()  # refuses all but operator and auditor of every scope
     tasks: list[Sample] = []
-    oldest: list[Sample] = []
+    first: list[Sample] = []
     for scope in fp.read(reading.scope_names()):
         for row in fp.as_caller("local", scope=scope).stats()["queues"]:
             labels = {"scope": scope, "queue": row["queue"], "state": row["state"]}
             tasks.append(("", labels, row["tasks"]))
             if row["since"]:
-                oldest.append(("", labels, row["since"] / 1_000_000))
+                first.append(("", labels, row["since"] / 1_000_000))
     size = about["entries"]
     return [
         ("fencepost_build_info", "gauge", "The version.", [("", {"version": VERSION}, 1)]),
         ("fencepost_tasks", "gauge", "Tasks by queue and state.", tasks),
-        ("fencepost_oldest_change_timestamp_seconds", "gauge",
-         "When the task of this state that has waited longest came into it.", oldest),
+        ("fencepost_first_task_timestamp_seconds", "gauge",
+         "The first due time, end of a lease, or end of a task; none of those that are ready.",
+         first),
         ("fencepost_journal_entries_total", "counter", "Entries of the journal.", [("", {}, size)]),
         ("fencepost_journal_unsealed_entries", "gauge", "Entries not yet in the tree.",
          [("", {}, about["unsealed"])]),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers.http_crowd import Client, crowd, judged
-from helpers.service import Service
+from helpers.service import Service, planted
 from helpers.web import Reply
 
 import fencepost
@@ -123,3 +123,40 @@ def test_the_judge_sees(told: tuple[Path, list[Client]], lie: str) -> None:
         with fencepost.open(path) as fp:
             fp.enqueue("crowd", "by somebody else")
     assert judged(path, clients)[1] != []
+
+
+PLANTS = {
+    "keys are forgotten": (
+        "from fencepost.commands import Request\n"
+        "real = Request.read\n"
+        "Request.read = staticmethod(lambda body, key=None: real(body))\n"
+    ),
+    "a replay looks like a first answer": (
+        "from fencepost.server import answers, commands\n"
+        "real = answers.of_outcome\n"
+        "commands.of_outcome = lambda o, **more: real(o._replace(replayed=False), **more)\n"
+    ),
+    "a fault of ours now and then": (
+        "from random import random\n"
+        "from fencepost.server import commands\n"
+        "real = commands.execute\n"
+        "async def execute(service, sent):\n"
+        "    assert random() > 0.2\n"
+        "    return await real(service, sent)\n"
+        "commands.execute = execute\n"
+    ),
+    "told before it is committed": (
+        "from fencepost.storage.sqlite.transaction import SqliteTransaction\n"
+        "SqliteTransaction.commit = SqliteTransaction.rollback\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_service_with_a_bug_is_seen_by_the_crowd(tmp_path: Path, plant: str) -> None:
+    with Service(tmp_path, **planted(tmp_path, PLANTS[plant])) as web:
+        told = crowd(web.path, [web], 6, 0.7, SEED)
+        web.ended()
+    counts, wrong = judged(web.path, told)
+    print(plant, dict(counts), wrong[:2])
+    assert wrong != []

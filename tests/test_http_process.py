@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from helpers.service import Service
+from helpers.service import Service, planted
 from helpers.shell import command, environment, run
 from helpers.web import Reply
 from test_turn import until_somebody_waits
@@ -110,6 +110,18 @@ def test_a_signal_ends_waiting_and_streams_and_lets_commits_finish(
     with fencepost.open(web.path) as fp:
         assert [task.state for task in fp.tasks("q")] == ["ready"]
         assert fp.verify().clean
+
+
+def test_a_service_that_raised_the_signal_once_more_would_be_seen(tmp_path: Path) -> None:
+    as_uvicorn_does = planted(
+        tmp_path,
+        "import uvicorn\nfrom fencepost.server.serve import Server\n"
+        "Server.capture_signals = uvicorn.Server.capture_signals\n",
+    )
+    with Service(tmp_path, "--dev", **as_uvicorn_does) as web:
+        web.post("/v1/default/queues/q/tasks", ENQUEUE)
+        assert web.ended(signal.SIGTERM)[0] == -signal.SIGTERM
+    assert Path(f"{web.path}-wal").exists(), "so the store was not closed"
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
@@ -212,17 +224,17 @@ def test_the_help_begins_with_examples_and_names_every_flag(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn", "httptools"])
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path, package: str) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
+    missing = planted(
+        tmp_path,
         "import sys\n"
         "class Missing:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         f"        if name.split('.')[0] == {package!r}:\n"
         "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
-        "sys.meta_path.insert(0, Missing())\n"
+        "sys.meta_path.insert(0, Missing())\n",
     )
-    path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
-    ran = run(tmp_path, "serve", PYTHONPATH=path)
+    ran = run(tmp_path, "serve", **missing)
     assert ran.code == 2 and len(ran.err.splitlines()) == 1
     assert package in ran.err and "pip install 'fencepost[server]'" in ran.err
-    assert run(tmp_path, "serve", "--help", PYTHONPATH=path).code == 0
-    assert run(tmp_path, "init", PYTHONPATH=path).code == 0
+    assert run(tmp_path, "serve", "--help", **missing).code == 0
+    assert run(tmp_path, "init", **missing).code == 0

@@ -149,8 +149,12 @@ def judged(path: Path, told: Sequence[Client]) -> tuple[Counter[str], list[str]]
         for client in told:
             handle = fp.as_caller(client.worker)
             for key, body in client.receipts.items():
-                if canonical.dumps(handle.receipt(key).to_json()) not in body:
-                    wrong.append(f"the receipt of {key} is another than was told")
+                try:
+                    same = canonical.dumps(handle.receipt(key).to_json()) in body
+                except fencepost.NotFound:
+                    same = False
+                if not same:
+                    wrong.append(f"the receipt of {key} is another than was told, or not there")
                 counts["receipts"] += 1
         wrong += _tasks(fp, told, counts)
         report = fp.verify()

@@ -66,3 +66,9 @@ class Service(Asking):
         """A token of this kind, made beside the service."""
         with fencepost.open(self.path) as fp:
             return str(fp.token_create(actor or kind, kind, **more)[1])  # type: ignore[arg-type]
+
+
+def planted(folder: Path, program: str) -> dict[str, str]:
+    """Variables under which every Python begins with this program: a bug planted in a process."""
+    (folder / "sitecustomize.py").write_text(program, encoding="utf-8")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), environment()["PYTHONPATH"]])}

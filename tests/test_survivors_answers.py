@@ -6,8 +6,13 @@ import pytest
 from helpers.stand import QUEUE, SECOND, UNKNOWN, WORKER, Stand, binding
 
 from fencepost import commands as c
+from fencepost.issues import InvalidRequest
+from fencepost.journal.checkpoint import Checkpoint
+from fencepost.journal.proof import MAX_PATH, Proof
+from fencepost.journal.tree import EMPTY_ROOT
 from fencepost.machine import claims, operators, results, retention
 from fencepost.machine.fold import fold
+from fencepost.model import Token
 
 MORE = {"submit": {"result": 1}, "resolve": {"to": "retry"}}
 WORKED = ("renew", "release", "fail", "submit", "complete")
@@ -134,3 +139,60 @@ def test_what_is_not_there_is_told_without_facts():
                 bound = {"task_id": UNKNOWN}
             told = stand.ask(c.COMMANDS[verb](**bound, **MORE.get(verb, {})))
             assert (told.issues, dict(told.facts)) == (("not_found",), {})
+
+
+def of_every_verb(lease):
+    """A command of each verb, on this lease where it is on a task."""
+    fence = lease.fence
+    on_tasks = {verb: command(verb, lease, fence) for verb in (*WORKED, *OUTSIDE)}
+    return on_tasks | {
+        "enqueue": c.Enqueue(QUEUE, ({"payload": 1},)), "claim": c.Claim(WORKER, (QUEUE,)),
+        "review": c.Review(lease.task_id, 1, "accepted"), "sweep": c.Sweep(), "purge": c.Purge(),
+        "queue.set": c.QueueSet(QUEUE, {"paused": True}), "scope.set_policy": c.SetPolicy(2),
+        "scope.revoke": c.Revoke(), "clock.reset": c.ClockReset(),
+        "token.create": c.TokenCreate("0" * 64, kind="worker", actor="w"),
+        "token.revoke": c.TokenRevoke(TOKEN),
+    }  # fmt: skip
+
+
+TOKEN = "tok_" + "0" * 32
+
+
+@pytest.mark.parametrize("verb", c.COMMANDS)
+def test_in_a_store_that_is_read_only_every_verb_is_blocked_and_says_so_first(verb):
+    with Stand() as stand:
+        sent = of_every_verb(stand.leased())[verb]
+        kind = "human" if verb == "review" else "operator"
+        with stand.loaded(sent) as loaded:
+            loaded.read_only = True
+            loaded.tokens[TOKEN] = Token(TOKEN, "s", "worker", "w", None, 1, None, None)
+            caller = stand.fp.as_caller("local", kind).caller
+            (verdict,), changes = fold([(caller, c.Request.of(sent))], loaded)
+        told = verdict.outcome
+        assert (told.status, told.issues[0]) == ("blocked", "store_read_only")
+        assert told.message.startswith(f"{verb}: ")
+        assert changes.is_empty()
+
+
+def test_a_key_whose_task_has_lost_its_content_makes_no_second_task():
+    with Stand() as stand:
+        stand.task(key="k")
+        stand.connection.execute("delete from fencepost_payload")
+        told = stand.ask(c.Enqueue(QUEUE, ({"payload": "work", "key": "k"},)))
+        assert told.issues == ("receipt_erased",)
+
+
+def test_a_proof_is_read_with_as_many_hashes_as_a_path_can_have_and_no_more():
+    entry, text = "{}", Checkpoint("fencepost/w", 0, EMPTY_ROOT).text().decode()
+    members = {"number": 1, "entry": entry, "size": 1, "checkpoint": text}
+    path = ["00" * 32] * MAX_PATH
+    assert Proof.from_json({**members, "path": path}).path == (bytes(32),) * MAX_PATH
+    for wrong in ([*path, "00" * 32], tuple(path), ["00" * 31], ["0G" * 32], ["AB" * 32], [7]):
+        with pytest.raises(InvalidRequest, match="proof: path"):
+            Proof.from_json({**members, "path": wrong})
+    for number, right in ((0, True), (-1, False), (True, False), ("1", False)):
+        if right:
+            assert Proof.from_json({**members, "number": number, "path": []}).number == number
+        else:
+            with pytest.raises(InvalidRequest, match="proof: number"):
+                Proof.from_json({**members, "number": number, "path": []})

@@ -32,7 +32,7 @@ import pytest
 from torture import planting
 from torture.sampling import FAILED, HUNG, KILLED, SURVIVED
 
-LONGEST = 300.0  # seconds for one mutant, if it can hold back even the limit for each test
+LONGEST = 300  # seconds for one mutant, if it can hold back even the limit for each test
 MEMORY = 4 << 30  # bytes of address space: a mutant may gather without end
 ROUNDS = (1, 4)  # cases of one test in the first round, and in the first two
 LIKELY = 6  # tests tried first, since they have noticed other changes; of the function, of any
@@ -230,7 +230,7 @@ class Forking:
         return [test for test, sum_ in zip(rest, sums, strict=True) if sum_ <= mutant.enough]
 
     def _fork(self, mutant: Wish, items: list[pytest.Item]) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="mutant-"))
+        folder = Path(tempfile.mkdtemp(prefix="mutant-", dir=self.told.parent))
         notice = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed where the fork is gathered
         if (child := os.fork()) == 0:
             self.notice = notice
@@ -244,6 +244,7 @@ class Forking:
             os.setsid()
             _go_silent()
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST))
             if items:
                 items[0].config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
             planting.plant(mutant.function, mutant.code)

@@ -9,7 +9,7 @@ import socket
 import time
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import ENOSPC
 from hashlib import sha256
 from typing import Any
@@ -49,15 +49,34 @@ def claim(queue: str, worker: str = "w", **more: Any) -> bytes:
 
 
 @contextmanager
-def sent(web: Served, head: str, token: str, body: bytes = b"") -> Iterator[socket.socket]:
-    """A request on its way; its answer is not read."""
+def sent(
+    web: Served, head: str, token: str, body: bytes = b"", *, apart: bool = False
+) -> Iterator[socket.socket]:
+    """A request on its way; its answer is not read. `apart`: the body comes a moment later."""
+    first, _, more = head.partition("\r\n")
     lines = (
-        f"{head} HTTP/1.1", "Host: x", f"Authorization: Bearer {token}",
-        "Content-Type: application/json", f"Content-Length: {len(body)}", "", "",
+        first if " HTTP/" in first else f"{first} HTTP/1.1", "Host: x", *filter(None, [more]),
+        f"Authorization: Bearer {token}", "Content-Type: application/json",
+        f"Content-Length: {len(body)}", "", "",
     )  # fmt: skip
+    written = "\r\n".join(lines).encode()
     with socket.create_connection(("127.0.0.1", web.port), 15) as link:
-        link.sendall("\r\n".join(lines).encode() + body)
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        link.sendall(written if apart else written + body)
+        if apart:
+            time.sleep(0.05)  # so that it is another segment: either way it must hold
+            with suppress(ConnectionError):
+                link.sendall(body)
         yield link
+
+
+def to_the_end(link: socket.socket) -> bytes:
+    """All that comes until the connection ends, be it by a reset."""
+    heard = b""
+    with suppress(ConnectionError):
+        while part := link.recv(65_536):
+            heard += part
+    return heard
 
 
 def until(holds: Any, seconds: float = 15.0) -> None:
@@ -349,3 +368,31 @@ def test_a_log_that_cannot_be_written_ends_nothing_and_says_nothing_elsewhere() 
     lines = Lines(FakeClock(1_767_225_600_000_000), Full())  # type: ignore[arg-type]
     lines.line("info", "answered")
     Shown(lines).handle(logging.LogRecord("fencepost", logging.ERROR, "", 0, "told", (), None))
+
+
+# -- another protocol
+
+
+SWITCH = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA"
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize(("kind", "status"), [("operator", 400), ("auditor", 403), ("", 401)])
+def test_a_body_behind_an_upgrade_is_never_taken_for_a_request(
+    web: Served, kind: str, status: int, apart: bool
+) -> None:
+    """Else whoever shares the connection of a proxy would get the answer to it."""
+    token = web.token(kind, "o") if kind else "none"
+    inner = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = f"POST /v1/default/sweep HTTP/1.1\r\n{SWITCH}"
+    with sent(web, head, token, inner, apart=apart) as link:
+        heard = to_the_end(link)
+    assert heard.startswith(b"HTTP/1.1 %d " % status) and b"HTTP/1.1 200 " not in heard
+    assert (b"send no Upgrade" in heard) is (status == 400) and b"connection: close" in heard
+
+
+def test_a_read_that_would_switch_is_answered_as_any_and_ends_the_connection(web: Served) -> None:
+    head = f"GET /v1/default HTTP/1.1\r\n{SWITCH}"
+    with sent(web, head, web.token("auditor", "a")) as link:
+        heard = to_the_end(link)
+    assert heard.startswith(b"HTTP/1.1 200 ") and b"connection: close" in heard

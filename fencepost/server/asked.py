@@ -151,6 +151,9 @@ async def body(asked: Asked, receive: Receive, limit: int, seconds: float) -> by
             data = await _collect(receive, limit)
     except TimeoutError:
         raise Fault(408, f"the body did not come within {seconds:g} s", headers=CLOSE) from None
+    if not data and asked.header(b"upgrade") is not None:
+        raise Fault(400, "HTTP/1.1 alone is spoken here: send no Upgrade, with which the body is "
+                    "not read (curl: --http1.1)", headers=CLOSE)  # fmt: skip
     check_digest(asked, data)
     return data
 

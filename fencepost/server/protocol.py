@@ -24,6 +24,7 @@ class Bounded(HttpToolsProtocol):
     settings: ClassVar[ServerSettings]
     _head = 0
     _trailing = False
+    _switched = False
     _slow: TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -35,6 +36,8 @@ class Bounded(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._switched:
+            return
         if self._slow is None and getattr(self.cycle, "response_complete", False):
             self._wait_for_head()  # a request after an answered one on this connection
         super().data_received(data)
@@ -56,6 +59,13 @@ class Bounded(HttpToolsProtocol):
         self._no_wait()
         self._trailing = True
         super().on_headers_complete()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Another protocol is asked for (`Upgrade: h2c`) and not had. The parser leaves the body
+        where it is, and would take it for the next request: nothing that follows is read."""
+        self._switched = True
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
 
     def send_400_response(self, msg: str) -> None:
         """What cannot be read as a request is told so, unless that would be taken for the

@@ -25,6 +25,7 @@ from fencepost.server.slices import members
 from fencepost.storage import reading as store
 
 LONG_BODY = 64 * 1024  # from here on a thread reads it: the loop has others to serve
+FEW = 20  # outcomes whose answer is made at once; of more a thread makes it
 UNITS_AT_ONCE = 1_000  # tasks that a batch touches in one turn to write: others wait meanwhile
 
 
@@ -225,6 +226,12 @@ async def batch(service: Service, asked: Asked, receive: Receive) -> Answer:
     outcomes = await execute(service, [(caller, request) for request in requests])
     if all(outcome.issues == ("unauthenticated",) for outcome in outcomes):
         raise turned_away("unauthenticated")
+    if len(outcomes) <= FEW:
+        return _of_batch(outcomes)
+    return await service.bridge.read(partial(_of_batch, outcomes))
+
+
+def _of_batch(outcomes: Sequence[Outcome]) -> Answer:
     status = "accepted" if all(outcome.accepted for outcome in outcomes) else "incomplete"
     replayed = [place for place, outcome in enumerate(outcomes) if outcome.replayed]
     bodies = b",".join(outcome_body(outcome) for outcome in outcomes)

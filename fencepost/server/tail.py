@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 from fencepost import canonical
+from fencepost.handle import Handle
 from fencepost.issues import FencepostError
 from fencepost.server.answers import Answer
 from fencepost.server.asked import Asked, Receive, whole
@@ -26,19 +28,24 @@ async def events(service: Service, asked: Asked, receive: Receive) -> Answer:
     after = whole(last or given.get("after"), "Last-Event-ID" if last else "after", 0, BIG, 0)
     # the first page is read before the answer begins, so that a refusal is an answer of its own
     handle = service.handle(asked)
-    first = await service.bridge.read(lambda: handle.entries_page(after, PAGE)[0])
+    first = await service.bridge.read(partial(_page, handle, after))
     if asked.scope["method"] == "HEAD":  # what a stream is told with, and none is held open
         return Answer(200, media=b"text/event-stream", headers=HEADERS, stream=_nothing())
     service.limits.enter_stream(caller_of(asked))
     return Answer(
         200, media=b"text/event-stream", headers=HEADERS,
-        stream=_stream(service, asked, receive, after, [_event(view) for view in first]),
+        stream=_stream(service, asked, receive, after, first),
     )  # fmt: skip
 
 
 async def _nothing() -> AsyncIterator[bytes]:
     return
     yield b""
+
+
+def _page(handle: Handle, after: int) -> list[tuple[int, bytes]]:
+    """In a thread: a hundred entries may be megabytes, and the loop has others to serve."""
+    return [_event(view) for view in handle.entries_page(after, PAGE)[0]]
 
 
 def _event(view: object) -> tuple[int, bytes]:
@@ -68,9 +75,8 @@ async def _stream(
                     told = loop.time()
                     yield b":\n\n"
             seen.clear()
-            place = after  # whoever may not read any more has the stream ended by this reading
-            views = await service.bridge.read(lambda: handle.entries_page(place, PAGE)[0])  # noqa: B023
-            page = [_event(view) for view in views]
+            # whoever may not read any more has the stream ended by this reading
+            page = await service.bridge.read(partial(_page, handle, after))
     except FencepostError:
         yield b"event: end\ndata: {}\n\n"
     finally:

@@ -26,7 +26,7 @@ import fencepost
 from fencepost.clock import to_rfc3339
 from fencepost.machine.needs import Sent
 from fencepost.model import Outcome
-from fencepost.server import health
+from fencepost.server import commands, health, tail
 from fencepost.server.bridge import Bridge
 from fencepost.server.meters import BUCKETS, exposition
 
@@ -114,6 +114,27 @@ def test_a_loop_that_waits_for_the_store_itself_would_be_seen(
         holder.join()
         assert busy.statuses() == {200}
     assert not at_once(took)
+
+
+def test_what_is_long_is_read_and_made_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, str] = {}
+    for module, name in ((commands, "_requests"), (commands, "_of_batch"), (tail, "_page")):
+
+        def noted(*given: object, real: object = getattr(module, name), name: str = name) -> object:
+            seen[name] = threading.current_thread().name
+            return real(*given)  # type: ignore[operator]
+
+        monkeypatch.setattr(module, name, noted)
+    with Served(dev=True) as web:
+        web.post("/v1/default/batch", {"commands": [{"command": ENQUEUE}] * 100})
+        link = http.client.HTTPConnection("127.0.0.1", web.port, timeout=20)
+        link.request("GET", "/v1/default/journal/events")
+        answer = link.getresponse()
+        while not answer.readline().startswith(b"id: 100"):
+            pass
+        link.close()
+    assert set(seen) == {"_requests", "_of_batch", "_page"}
+    assert all(thread.startswith("fencepost-reader") for thread in seen.values()), seen
 
 
 # -- ready

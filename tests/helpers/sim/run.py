@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 import fencepost
 from fencepost import commands as c
@@ -114,14 +113,15 @@ class Simulation:
 
 
 @cache
-def template() -> Path:
-    """An empty store whose writer is the same in every process, to be copied."""
-    path = Path(mkdtemp(prefix="sim-")) / "empty.db"
-    fencepost.open(path, create=True, clock=FakeClock(START)).close()
-    with raw(path) as connection:
-        chance = "update fencepost_store set writer_id = ?, secret = zeroblob(32)"
-        connection.execute(chance, (WRITER,))
-    return path
+def template() -> bytes:
+    """The file of an empty store, whose writer is the same in every process."""
+    with scratch() as folder:
+        path = folder / "empty.db"
+        fencepost.open(path, create=True, clock=FakeClock(START)).close()
+        with raw(path) as connection:
+            chance = "update fencepost_store set writer_id = ?, secret = zeroblob(32)"
+            connection.execute(chance, (WRITER,))
+        return path.read_bytes()
 
 
 @contextmanager

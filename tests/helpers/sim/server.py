@@ -42,10 +42,10 @@ class Died(BaseException):
 class Server:
     """One store file and the process on it."""
 
-    def __init__(self, world: World, folder: Path, template: Path) -> None:
+    def __init__(self, world: World, folder: Path, template: bytes) -> None:
         self.world = world
         self.path = folder / "work.db"
-        self.path.write_bytes(template.read_bytes())
+        self.path.write_bytes(template)
         self.ghost = Ghost(world.clock.wall())
         self.judge = Judge(self.ghost, VERBS, settled)
         self.inbox: list[Ask] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from email.message import Message
 from email.utils import format_datetime
 
@@ -277,6 +278,25 @@ def test_an_answer_that_never_ends_is_left(monkeypatch):
         both.stub.default = endless
         with pytest.raises(Unavailable, match="longer than 5000 bytes"):
             both.fp.scope()
+
+
+def test_a_head_that_goes_on_for_ever_is_left_when_the_time_of_its_try_is_over():
+    """`100 Continue` again and again is no answer, however short the silence between."""
+    with pair() as both:
+        whole = []
+
+        def greeting(exchange):
+            with suppress(OSError):
+                for _ in range(200_000):
+                    both.stand.clock.advance(0.5)
+                    exchange.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+                whole.append("it was heard to its end")
+            return False
+
+        both.stub.default = greeting
+        with pytest.raises(Unavailable, match="timed out"):
+            both.fp.scope()
+        assert whole == []
 
 
 def test_a_chunked_answer_is_read_and_a_cut_one_is_not():

@@ -11,6 +11,7 @@ import select
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from http.client import (
     HTTPConnection,
@@ -20,7 +21,9 @@ from http.client import (
     HTTPSConnection,
     RemoteDisconnected,
 )
-from typing import NamedTuple
+from io import BufferedReader, RawIOBase
+from socket import socket
+from typing import Any, NamedTuple
 
 from fencepost.clock import SECOND, Clock
 from fencepost.issues import InvalidRequest
@@ -95,6 +98,7 @@ class Transport:
         try:
             connection.sock.settimeout(seconds)
             self._put(connection, method, self.origin.prefix + target, headers, body)
+            connection.response_class = partial(_Response, clock=self._clock, until=until)  # type: ignore[assignment]
             response = connection.getresponse()
             data = self._body(response, until)
             response.close()  # read1 does not tell it that all was read
@@ -205,6 +209,36 @@ class Transport:
         if digest is not None and digest_of(data) not in (d.strip() for d in digest.split(",")):
             raise Lost("the answer is not what its Content-Digest says")
         return data
+
+
+class _Response(HTTPResponse):
+    """An answer whose head has to be there in time too: by itself each line, each byte of it and
+    each `100 Continue` would have the whole time anew."""
+
+    def __init__(self, sock: socket, *args: Any, clock: Clock, until: int, **more: Any) -> None:
+        super().__init__(sock, *args, **more)
+        self.fp = BufferedReader(_InTime(self.fp.detach(), sock, clock, until))
+
+
+class _InTime(RawIOBase):
+    """What comes on a socket, until a moment of the steady clock."""
+
+    def __init__(self, raw: RawIOBase, sock: socket, clock: Clock, until: int) -> None:
+        self._raw, self._sock, self._clock, self._until = raw, sock, clock, until
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int | None:
+        left = (self._until - self._clock.steady()) / SECOND
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self._sock.settimeout(left)
+        return self._raw.readinto(into)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
 
 def _silent(connection: HTTPConnection) -> bool:

@@ -4,11 +4,12 @@ it, made by nft. Needs root, `ip` and `nft`; where they are missing it says so a
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
+
+from helpers.tools import installed
 
 HERE, THERE = "10.99.0.1", "10.99.0.2"
 PORT = 8470
@@ -51,7 +52,8 @@ class Hosts(NamedTuple):
 @contextmanager
 def two_hosts() -> Iterator[Hosts]:
     """The namespaces, removed in the end."""
-    missing = [name for name in ("ip", "nft") if shutil.which(name) is None]
+    packages = {"ip": "iproute2", "nft": "nftables"}
+    missing = [name for name, package in packages.items() if installed(name, package) is None]
     if missing or os.geteuid() != 0:
         raise RuntimeError(f"two hosts need root, ip and nft; here: {missing or 'no root'}")
     hosts = Hosts(f"fp-a-{os.getpid()}", f"fp-b-{os.getpid()}")

@@ -196,3 +196,29 @@ def test_a_proof_is_read_with_as_many_hashes_as_a_path_can_have_and_no_more():
         else:
             with pytest.raises(InvalidRequest, match="proof: number"):
                 Proof.from_json({**members, "number": number, "path": []})
+
+
+def test_who_has_named_an_erased_follow_up_is_told_so_in_the_same_batch():
+    with Stand() as stand:
+        known = stand.task("x", "next", key="k")
+        lease = stand.leased()
+        follow = ({"queue": "next", "payload": "x", "key": "k"},)
+        done = c.Request.of(c.Complete(**binding(lease), followups=follow), "K")
+        other = c.Request.of(c.Enqueue("next", ({"payload": 2},)), "other")
+        caller = stand.fp.as_caller("local").caller
+        batch = [done, other, c.Request.of(c.Erase(known)), done, other]
+        told = stand.batch([(caller, request) for request in batch])
+        assert [outcome.issues for outcome in told] == [(), (), (), ("receipt_erased",), ()]
+        assert told[4].replayed
+
+
+@pytest.mark.parametrize("queues", [(QUEUE,), (QUEUE, "other")])
+def test_a_claim_of_one_queue_names_it_once_and_of_several_with_each_task(queues):
+    with Stand() as stand:
+        stand.task()
+        stand.task(queue="other")
+        told = stand.ask(c.Claim(WORKER, queues, 2))
+        one = len(queues) == 1
+        assert told.receipt.entry.get("queue") == (QUEUE if one else None)
+        named = [item.get("queue") for item in told.receipt.entry["tasks"]]
+        assert named == ([None] if one else [QUEUE, "other"])

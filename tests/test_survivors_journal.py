@@ -104,6 +104,19 @@ def test_a_task_that_nothing_has_brought_about_is_named_and_followed_from_there(
     assert sorted(p.code for p in found if p.place == f"entry {place + 1}") == codes
 
 
+@pytest.mark.parametrize("verb", ["submit", "complete"])
+def test_a_result_of_a_task_that_it_brings_about_itself_is_no_move_and_owes_nothing(verb):
+    rows = folding.history()
+    bodies = [json.loads(row.body or b"{}") for row in rows]
+    place = next(i for i, body in enumerate(bodies) if body.get("verb") == verb)
+    told = bodies[place]
+    del told["tasks"][0]["before"], told["tasks"][1:]
+    told["tasks"][0]["task_id"] = OTHER
+    found = folding.with_other_bytes(place, canonical.dumps(told))
+    here = {p.code for p in found if p.place == f"entry {place + 1}"}
+    assert here == {"transition"}
+
+
 # --- rounds -----------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from test_rules_time import row
 
 from fencepost import canonical
 from fencepost.fields import MAX_ENTRY_BYTES
+from fencepost.journal import tree
 from fencepost.journal.entry import projection
 from fencepost.journal.ledger import Ledger
 from fencepost.journal.problems import Findings
@@ -285,3 +286,17 @@ def test_a_row_that_is_not_as_its_last_entry_left_it_says_what_it_was():
         assert told_of(task, seen_of(task, after=bytes(32), **{member: number})) == [
             ("row_edited", "task x", f"it is not as entry 9 left it{plain}")
         ]
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"x" * 31, b"x" * 33, "short"])
+def test_what_is_no_hash_proves_nothing_and_raises_nothing(nonsense):
+    leaves = [tree.leaf_hash(bytes([number])) for number in range(2)]
+    root = tree.node_hash(*leaves)
+    assert tree.verify_inclusion(0, 2, leaves[0], [leaves[1]], root) is True
+    assert tree.verify_inclusion(0, 2, leaves[0], [nonsense], root) is False
+    assert tree.verify_inclusion(0, 2, nonsense, [leaves[1]], root) is False
+    assert tree.verify_inclusion(0, 2, leaves[0], [leaves[1]], nonsense) is False
+    assert tree.verify_consistency(1, 2, leaves[0], root, [leaves[1]]) is True
+    assert tree.verify_consistency(1, 2, leaves[0], root, [nonsense]) is False
+    assert tree.verify_consistency(1, 2, nonsense, root, [leaves[1]]) is False
+    assert tree.verify_consistency(1, 2, leaves[0], nonsense, [leaves[1]]) is False

@@ -67,6 +67,18 @@ SAME: dict[str, str] = {
     "if note.get('policy_version', before.policy_version + 1) <= before.policy_version: => "
     "if note.get('policy_version', before.policy_version + 2) <= before.policy_version:":
         "any number above the one before says that the note has none",
+    "machine.results.accept_once: if result is None or digest is None or "
+    "(task.id, task.round, digest) in batch.loaded.results: => "
+    "if result is None and digest is None or (task.id, task.round, digest) in "
+    "batch.loaded.results:":
+        "a command has the digest of its result, or neither",
+    "journal.ledger.Moves._create: self.owed.append(item.get('queue', '')) => "
+    "self.owed.append(item.get('queue', 'XXXX'))":
+        "a queue is not its own destination, so either is a queue that nothing is owed to",
+    "journal.rows.Rows._results: "
+    "if line.round != 1 + sum((number < line.entry for number in rounds)): => "
+    "if line.round != 1 + sum((number <= line.entry for number in rounds)):":
+        "an entry that begins a round accepts no result; a row that says so is named anyway",
     "journal.reading._form: shape = SHAPES.get(entry.get('verb', '')) => "
     "shape = SHAPES.get(entry.get('verb', 'XXXX'))": NO_VERB,
     "journal.reading._form: shape = SHAPES.get(entry.get('verb', '')) => "

@@ -217,7 +217,7 @@ def test_a_claim_of_one_queue_names_it_once_and_of_several_with_each_task(queues
     with Stand() as stand:
         stand.task()
         stand.task(queue="other")
-        told = stand.ask(c.Claim(WORKER, queues, 2))
+        told = stand.ask(c.Claim(WORKER, queues, limit=2))
         one = len(queues) == 1
         assert told.receipt.entry.get("queue") == (QUEUE if one else None)
         named = [item.get("queue") for item in told.receipt.entry["tasks"]]

@@ -396,3 +396,13 @@ def test_a_read_that_would_switch_is_answered_as_any_and_ends_the_connection(web
     with sent(web, head, web.token("auditor", "a")) as link:
         heard = to_the_end(link)
     assert heard.startswith(b"HTTP/1.1 200 ") and b"connection: close" in heard
+
+
+def test_requests_at_other_scopes_count_like_those_at_its_own() -> None:
+    clock = FakeClock(1_767_225_600_000_000)
+    with Served(clock=clock, settings={"max_requests_per_second": 3}) as web:
+        token = web.token("worker", "w")
+        asked = ("/v1/other", "/v1/nowhere", "/v1/default", "/v1/other", "/v1/default")
+        assert [web.get(path, token).status for path in asked] == [404, 404, 200, 429, 429]
+        clock.advance(1)
+        assert web.get("/v1/other", token).status == 404

@@ -179,7 +179,6 @@ class _Endpoint:
             await exchange.answer(await self._route.run(service, asked, receive))
             return
         asked.caller = await service.callers.recognise(asked)
-        service.limits.ask(asked.caller)
         try:
             answer = await self._route.run(service, asked, receive)
         except (InvalidRequest, Fault) as error:

@@ -13,6 +13,7 @@ from fencepost.model import Caller, Token
 from fencepost.server.answers import Fault
 from fencepost.server.asked import Asked
 from fencepost.server.bridge import Bridge
+from fencepost.server.limits import Limits
 from fencepost.storage import reading
 
 REMEMBERED = 4_096
@@ -22,21 +23,26 @@ CHALLENGE = b'Bearer realm="fencepost"'
 class Callers:
     """Recognises callers. With `dev` everybody is the operator, of whatever scope he names."""
 
-    def __init__(self, bridge: Bridge, *, dev: bool) -> None:
+    def __init__(self, bridge: Bridge, limits: Limits, *, dev: bool) -> None:
         self._bridge = bridge
+        self._limits = limits
         self._dev = dev
         self._known: OrderedDict[bytes, Token] = OrderedDict()
 
     async def recognise(self, asked: Asked) -> Caller:
-        """The caller, for the scope that the path names. Fault 401 or 404."""
+        """The caller, for the scope that the path names. Fault 401, 404, or 429 above its rate,
+        wherever it asks."""
         scope = _checked(asked.params.get("scope", ""))
         if self._dev:
-            return Caller(scope or "default", "operator", "local")
+            local = Caller(scope or "default", "operator", "local")
+            self._limits.ask(local)
+            return local
         token = await self._token(asked)
+        own = token.caller(token.scope)
+        assert own is not None
+        self._limits.ask(own)
         caller = token.caller(scope or token.scope)
         if caller is None:
-            own = token.caller(token.scope)
-            assert own is not None
             await self._bridge.read(self._bridge.fp.for_caller(own).check_token)
             raise unknown()
         return caller

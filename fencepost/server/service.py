@@ -27,8 +27,8 @@ class Service:
         self.settings = settings
         self.clock = clock
         self.bridge = Bridge(fp, WAIT_SECONDS)
-        self.callers = Callers(self.bridge, dev=settings.dev)
         self.limits = Limits(settings, clock)
+        self.callers = Callers(self.bridge, self.limits, dev=settings.dev)
         self.meters = Meters()
         self.news = News(self.bridge)
         self.stopping = asyncio.Event()

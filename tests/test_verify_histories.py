@@ -77,3 +77,21 @@ def test_a_purge_keeps_the_word_on_what_still_lives_and_drops_it_when_the_last_i
         assert body() is None
         found = fp.verify()
         assert (found.problems, found.tasks, found.purged) == ((), 0, 3)
+
+
+def test_a_completion_that_adds_nothing_is_clean_though_the_result_before_it_is_purged():
+    """Its bytes outlive those of the submit that had handed the result in, for a follow-up's sake:
+    whether it has stepped the revision itself, and so owes a message, is not known any more."""
+    with opened(":memory:", FakeClock(START)) as fp:
+        fp.queue_set("q", retain_seconds=0, destinations=["out"])
+        fp.queue_set("out", retain_seconds=0)
+        fp.enqueue("q", 1)
+        (lease,) = fp.claim("q", worker_id="w")
+        submitted = lease.submit("r")
+        done = lease.complete("r", followups=[{"queue": "next", "payload": 2}])
+        (owed,) = fp.tasks("out")
+        fp.cancel(owed.task_id)
+        fp.purge()
+        bodies = {view.number: view.body for view in fp.entries()}
+        assert bodies[submitted.number] is None and bodies[done.number] == done.body
+        assert fp.verify().problems == ()

@@ -145,7 +145,7 @@ class Moves:
         self.owed: list[str] = []
         self.fresh: list[int] = []
         self.known: list[int] = []
-        self.named = 0
+        self.named = self.since = 0
 
     def tell(self, code: str, message: str) -> None:
         self.ledger.findings.tell(code, f"entry {self.number}", message)
@@ -159,7 +159,7 @@ class Moves:
             return
         seen = self._start(task, item) if raw is None else Seen.unpack(raw)
         if not self.named:
-            self.named = task
+            self.named, self.since = task, seen.last
         self._move(task, item, seen)
         seen.last = self.number
         if self.verb == "purge":
@@ -281,7 +281,9 @@ class Moves:
             place = self.entry["scope"], self.entry["queue"]
             expected = self.ledger.standing.destinations(place) if self.stepped else []
             if self.owed != list(expected):
-                self.tell("obligation", f"it owes messages to {self.owed}, not to {expected}")
+                # where bytes are gone, the step may have been theirs
+                message = f"it owes messages to {self.owed}, not to {expected}"
+                self.ledger.doubt(self.named, self.since, self.number, "obligation", message)
         if targeted and self.verb != "erase" and self.row.task is not None:
             self._bind(self.row.task)
         if self.row.closed and self.verb != "erase":  # an erase closes its own

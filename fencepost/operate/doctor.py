@@ -14,6 +14,7 @@ from fencepost.handle import Handle
 from fencepost.issues import Unavailable
 from fencepost.storage.sqlite.place import UNKNOWN, is_refused
 from fencepost.storage.sqlite.store import WAL_BYTES
+from fencepost.worker.containment import not_covered
 
 Level = Literal["ok", "note", "warn", "bad"]
 LEVELS: tuple[Level, ...] = ("ok", "note", "warn", "bad")
@@ -225,7 +226,16 @@ def _clock(handle: Handle, facts: Facts) -> Iterator[Finding]:
         yield Finding("ok", "clock", f"the wall clock says {to_rfc3339(wall)}")
 
 
+def _containment(_facts: Facts) -> Iterator[Finding]:
+    for sentence in not_covered():
+        yield Finding(
+            "note", "containment", sentence, "let tasks start no daemons, or run workers on Linux"
+        )
+    if not not_covered():
+        yield Finding("ok", "containment", "a task's whole process tree ends with its lease")
+
+
 LOOKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _sqlite, _schema, _journal_mode, _synchronous, _file_system, _permissions, _wal, _scrub,
-    _journal, _leases,
+    _journal, _leases, _containment,
 )  # fmt: skip

@@ -28,6 +28,7 @@ FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms.spl
 SIDEWAYS: dict[tuple[str, str], str] = {
     ("journal", "rules"): "verify judges moves and fences by the one table of the rules",
     ("cli", "conformance"): "conform hands its arguments on to the kit, which knows nothing of it",
+    ("operate", "worker"): "doctor asks what of a task's processes is not covered here",
     ("operate", "cli"): "long runs show tables and progress with cli/terminal.py, as the verbs do",
 }
 # The same for an import under `if TYPE_CHECKING`, which nothing runs.
@@ -59,11 +60,14 @@ CLOCK_USERS = {
     "clock.py": CLOCKS,  # the one place that asks
     "operate/bench": MEASURING,  # measures how long things took
     "operate/demo": MEASURING,  # the same
+    # a program of its own that can load nothing of ours; held to the clock by a test
+    "worker/shim.py": frozenset(["time.clock_gettime_ns"]),
 }
 
 SQLITE_USERS = {
     "storage/": "the store itself",
     "engine/": "the caller's transaction takes a connection of the caller's",
+    "offline/file.py": "the outbox is a file of its own, on a machine that may have no store",
     "conformance/sqlite_reference.py": "a kit in one file, written independently of storage/",
     "conformance/verification.py": "asks for SQLite's version, which the verification names",
 }

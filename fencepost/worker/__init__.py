@@ -1,0 +1,1 @@
+"""Runs tasks: claims them, keeps their leases, settles them, and ends what they leave behind."""

@@ -220,3 +220,51 @@ def serve(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--dev", action="store_true", help="no tokens, on loopback only: for trying it out"
     )
+
+
+def outbox(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--outbox", metavar="FILE", help="(FENCEPOST_OUTBOX; default ./offline.db)"
+    )  # fmt: skip
+
+
+def offline_take(parser: ArgumentParser) -> None:
+    parser.add_argument("queue", metavar="QUEUE")
+    parser.add_argument(
+        "-n", "--limit", type=whole, default=50, metavar="N", help="1 to 10,000; default 50"
+    )
+    parser.add_argument(
+        "--lease-seconds", type=whole, required=True, metavar="S", help="how long you are away"
+    )
+    parser.add_argument("--worker", metavar="W", help="whose outbox it is; fixed by the first take")
+    outbox(parser)
+
+
+def offline_record(parser: ArgumentParser) -> None:
+    parser.add_argument("task", metavar="TASK|KEY")
+    content(parser, "result")
+    parser.add_argument("--row", action="store_true", help="one of several: the task goes on")
+    parser.add_argument("--end", action="store_true", help="close the task (the default)")
+    outbox(parser)
+
+
+def offline_sync(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--again", metavar="TASK", help="first: this conflict's result is to be sent all the same"
+    )
+    outbox(parser)
+
+
+def offline_conflicts(parser: ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="those that are decided too")
+    parser.add_argument(
+        "--theirs", metavar="TASK", help="decide this one: what the store has stands"
+    )
+    outbox(parser)
+
+
+def offline_verify(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--head", metavar="HASH", help="a hash noted earlier: it must be in the chain"
+    )
+    outbox(parser)

@@ -132,6 +132,43 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "end a token, from now on", "tokens.revoke", arguments.token_revoke,
         ("fencepost token revoke tok_...",), sends=True,
     ),
+    "offline-take": Subcommand(
+        "take tasks along, to work on them without a network", "offline.take",
+        arguments.offline_take,
+        (
+            "fencepost offline take pages -n 50 --lease-seconds 432000 --worker laptop-3",
+            "fencepost offline take pages --lease-seconds 86400 --outbox trip.db",
+        ),
+    ),
+    "offline-next": Subcommand(
+        "the next task of the outbox without a result", "offline.next_task", arguments.outbox,
+        ("fencepost offline next", "fencepost offline next --json | jq .payload"),
+    ),
+    "offline-record": Subcommand(
+        "keep a result in the outbox", "offline.record", arguments.offline_record,
+        (
+            "fencepost offline record TASK '{\"text\": \"...\"}'",
+            "fencepost offline record TASK - < result.json",
+            "fencepost offline record S1 --text shelter-count:42 --row",
+        ),
+    ),
+    "offline-sync": Subcommand(
+        "bring what is recorded to the store; may be broken off and run again", "offline.sync",
+        arguments.offline_sync, ("fencepost --store https://queue.example offline sync",),
+    ),
+    "offline-status": Subcommand(
+        "what is in the outbox", "offline.status", arguments.outbox,
+        ("fencepost offline status",),
+    ),
+    "offline-conflicts": Subcommand(
+        "tasks that have moved on meanwhile, both sides", "offline.conflicts",
+        arguments.offline_conflicts,
+        ("fencepost offline conflicts", "fencepost offline conflicts --theirs TASK"),
+    ),
+    "offline-verify": Subcommand(
+        "recompute the outbox and its chain", "offline.verify", arguments.offline_verify,
+        ("fencepost offline verify", "fencepost offline verify --head 5bd6a7426f103e9c"),
+    ),
     "show": Subcommand(
         "one task with its payload", "reads.show", arguments.one_task,
         ("fencepost show TASK", "fencepost show pages/page-17"),

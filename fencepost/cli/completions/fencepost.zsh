@@ -27,6 +27,13 @@ _shtab_fencepost_commands() {
     journal:'the entries of the journal'
     list:'tasks in the order of their enqueueing'
     migrate:'bring a store to this program'"'"'s schema, after a backup'
+    offline-conflicts:'tasks that have moved on meanwhile, both sides'
+    offline-next:'the next task of the outbox without a result'
+    offline-record:'keep a result in the outbox'
+    offline-status:'what is in the outbox'
+    offline-sync:'bring what is recorded to the store; may be broken off and run again'
+    offline-take:'take tasks along, to work on them without a network'
+    offline-verify:'recompute the outbox and its chain'
     purge:'remove ended tasks whose retention is over'
     queue-set:'change settings of a queue'
     queues:'queues and their settings'
@@ -319,6 +326,110 @@ _shtab_fencepost_migrate_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_migrate_defaults_added=0
+
+_shtab_fencepost_offline_conflicts_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--all[those that are decided too]"
+  "--theirs[decide this one\: what the store has stands]:TASK:"
+  "--outbox[(FENCEPOST_OUTBOX\; default .\/offline.db)]:FILE:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_offline_conflicts_defaults_added=0
+
+_shtab_fencepost_offline_next_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--outbox[(FENCEPOST_OUTBOX\; default .\/offline.db)]:FILE:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_offline_next_defaults_added=0
+
+_shtab_fencepost_offline_record_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--text[take RESULT as plain text]"
+  "--row[one of several\: the task goes on]"
+  "--end[close the task (the default)]"
+  "--outbox[(FENCEPOST_OUTBOX\; default .\/offline.db)]:FILE:_files"
+  ":TASK\|KEY:"
+  ":JSON, read strictly\; - reads it from standard input:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_offline_record_defaults_added=0
+
+_shtab_fencepost_offline_status_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--outbox[(FENCEPOST_OUTBOX\; default .\/offline.db)]:FILE:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_offline_status_defaults_added=0
+
+_shtab_fencepost_offline_sync_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--again[first\: this conflict\'s result is to be sent all the same]:TASK:"
+  "--outbox[(FENCEPOST_OUTBOX\; default .\/offline.db)]:FILE:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_offline_sync_defaults_added=0
+
+_shtab_fencepost_offline_take_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  {-n,--limit}"[1 to 10,000\; default 50]:N:"
+  "--lease-seconds[how long you are away]:S:"
+  "--worker[whose outbox it is\; fixed by the first take]:W:"
+  "--outbox[(FENCEPOST_OUTBOX\; default .\/offline.db)]:FILE:_files"
+  ":QUEUE:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_offline_take_defaults_added=0
+
+_shtab_fencepost_offline_verify_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--head[a hash noted earlier\: it must be in the chain]:HASH:"
+  "--outbox[(FENCEPOST_OUTBOX\; default .\/offline.db)]:FILE:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_offline_verify_defaults_added=0
 
 _shtab_fencepost_purge_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -731,6 +842,13 @@ _shtab_fencepost() {
         journal) _arguments -C -s $_shtab_fencepost_journal_options ;;
         list) _arguments -C -s $_shtab_fencepost_list_options ;;
         migrate) _arguments -C -s $_shtab_fencepost_migrate_options ;;
+        offline-conflicts) _arguments -C -s $_shtab_fencepost_offline_conflicts_options ;;
+        offline-next) _arguments -C -s $_shtab_fencepost_offline_next_options ;;
+        offline-record) _arguments -C -s $_shtab_fencepost_offline_record_options ;;
+        offline-status) _arguments -C -s $_shtab_fencepost_offline_status_options ;;
+        offline-sync) _arguments -C -s $_shtab_fencepost_offline_sync_options ;;
+        offline-take) _arguments -C -s $_shtab_fencepost_offline_take_options ;;
+        offline-verify) _arguments -C -s $_shtab_fencepost_offline_verify_options ;;
         purge) _arguments -C -s $_shtab_fencepost_purge_options ;;
         queue-set) _arguments -C -s $_shtab_fencepost_queue_set_options ;;
         queues) _arguments -C -s $_shtab_fencepost_queues_options ;;

@@ -184,3 +184,56 @@ def test_settings_that_would_give_tokens_away_are_refused(
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_loopback_needs_no_tls(host: str) -> None:
     assert checked(ServerSettings(host=host, dev=True)).host == host
+
+
+def test_bodies_in_flight_have_a_bound_together() -> None:
+    small = {"max_body_bytes": 60_000, "max_bytes_in_flight": 100_000, "body_seconds": 5}
+    with Served(dev=True, settings=small) as web, ExitStack() as stack:
+        for _ in range(2):
+            link = stack.enter_context(socket.create_connection(("127.0.0.1", web.port), 15))
+            link.sendall(HEAD + b"Content-Length: 50001\r\n\r\n" + b" " * 49_000)
+        held = web.server._app.service.limits
+        for _ in range(2_000):
+            if held._in_flight == 98_000:
+                break
+            time.sleep(0.002)
+        body = b'{"verb":"enqueue","queue":"q","tasks":[{"payload":"' + b"x" * 5_000 + b'"}]}'
+        path = "/v1/default/queues/q/tasks"
+        reply = web.post(path, body)
+        assert (reply.status, reply.code) == (503, "rate_limited")
+        assert "retry-after" in reply.headers and tasks(web) == 0
+        stack.close()
+        for _ in range(2_000):
+            if held._in_flight == 0:
+                break
+            time.sleep(0.002)
+        assert web.post(path, body).status == 200
+
+
+def test_the_claims_of_a_batch_ask_for_no_more_tasks_than_an_answer_should_hold() -> None:
+    with Served(dev=True, settings={"max_batch_claims": 150}) as web:
+        web.fp.enqueue("q", 1)
+        claim = {"command": {"verb": "claim", "queues": ["q"], "worker_id": "w", "limit": 100}}
+        reply = web.post("/v1/default/batch", {"commands": [claim, claim]})
+        assert (reply.status, reply.code) == (400, "invalid_request")
+        assert [task.state for task in web.fp.tasks()] == ["ready"]
+        assert web.post("/v1/default/batch", {"commands": [claim]}).status == 200
+
+
+def test_one_token_takes_no_more_than_its_places_to_wait() -> None:
+    settings = ServerSettings(max_waiting=3, max_waiting_per_token=2)
+    limits = Limits(settings, FakeClock(START))
+    other = Caller("default", "worker", "w", "tok_other")
+    assert [limits.enter_waiting(WORKER) for _ in range(3)] == [True, True, False]
+    assert [limits.enter_waiting(other) for _ in range(2)] == [True, False]
+    limits.leave_waiting(WORKER)
+    assert limits.enter_waiting(other) and limits.waiting == 3
+
+
+def test_a_page_of_what_may_be_long_is_short() -> None:
+    with Served(dev=True) as web:
+        for number in range(120):
+            web.fp.enqueue("q", number)
+        page = web.get("/v1/default/journal/entries?page_size=1000").json
+        assert len(page["entries"]) == 100 and page["next_page_token"]
+        assert len(web.get("/v1/default/tasks?page_size=1000").json["tasks"]) == 120

@@ -152,7 +152,12 @@ def test_the_table_of_limits_is_the_code_s() -> None:
     assert table["a body"] == f"{given.max_body_bytes // mib} MiB, within {given.body_seconds} s"
     assert table["requests of one token"] == f"{given.max_requests_per_second:,} a second"
     assert table["tasks claimed by one token"] == f"{given.max_claimed_per_minute:,} a minute"
-    assert table["claims that wait"] == f"{given.max_waiting:,}"
+    waiting = f"{given.max_waiting_per_token} a token, {given.max_waiting:,} together"
+    assert table["claims that wait"] == waiting
+    assert table["tasks that the claims of one batch ask for"] == f"{given.max_batch_claims}"
+    assert table["bodies being sent and carried out, together"] == (
+        f"{given.max_bytes_in_flight // mib} MiB"
+    )
     streams = f"{given.max_streams_per_token} a token, {given.max_streams} together"
     assert table["streams"] == streams
     assert table["connections"] == f"{given.max_connections:,}"

@@ -9,6 +9,7 @@ from fencepost.commands import Claim, Enqueue, Request
 
 MAX_BATCH = 1_000
 MAX_BATCH_BYTES = 8 * 1024 * 1024
+MAX_BATCH_CLAIMS = 250  # tasks, whose payloads the answer holds
 
 
 def segment(text: str) -> str:
@@ -52,18 +53,20 @@ def slices(requests: Sequence[Request]) -> Iterator[list[Request]]:
     """The requests in their order, cut into what goes in one piece. What stands alone goes to the
     path of its verb."""
     piece: list[Request] = []
-    size = 0
+    size = claimed = 0
     for request in requests:
         alone = not _joins(request)
         length = len(request.body) + 300
-        if piece and (alone or len(piece) == MAX_BATCH or size + length > MAX_BATCH_BYTES):
+        claims = request.command.limit if isinstance(request.command, Claim) else 0
+        full = len(piece) == MAX_BATCH or size + length > MAX_BATCH_BYTES
+        if piece and (alone or full or claimed + claims > MAX_BATCH_CLAIMS):
             yield piece
-            piece, size = [], 0
+            piece, size, claimed = [], 0, 0
         piece.append(request)
-        size += length
+        size, claimed = size + length, claimed + claims
         if alone:
             yield piece
-            piece, size = [], 0
+            piece, size, claimed = [], 0, 0
     if piece:
         yield piece
 

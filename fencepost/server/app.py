@@ -186,6 +186,8 @@ class _Endpoint:
             if not isinstance(error, Fault) or error.status in MALFORMED:
                 await service.bridge.read(service.handle(asked).scope)
             raise
+        finally:
+            service.limits.let_go(asked)
         await exchange.answer(answer)
 
 

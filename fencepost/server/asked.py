@@ -7,6 +7,7 @@ import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from hashlib import sha256, sha512
 from typing import Any
 from urllib.parse import parse_qsl
@@ -35,7 +36,7 @@ REVISION = re.compile(r'"r(0|[1-9][0-9]{0,14})"')
 class Asked:
     """One request. `caller` is set once it has been recognised."""
 
-    __slots__ = ("caller", "headers", "params", "query", "scope")
+    __slots__ = ("caller", "headers", "held", "params", "query", "scope")
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -44,6 +45,7 @@ class Asked:
         _framed(scope, self.headers)
         self.query: dict[str, str] | None = None
         self.caller: Caller | None = None
+        self.held = 0
 
     def header(self, name: bytes) -> str | None:
         """A header's value, stripped; None where it was not sent."""
@@ -141,14 +143,18 @@ def check_media(asked: Asked) -> None:
         raise Fault(415, "send the body as it is, without Content-Encoding", headers=CLOSE)
 
 
-async def body(asked: Asked, receive: Receive, limit: int, seconds: float) -> bytes:
-    """The body's bytes, within `limit` and `seconds`, agreeing with Content-Digest if sent."""
+async def body(
+    asked: Asked, receive: Receive, limit: int, seconds: float, hold: Callable[[Asked, int], None]
+) -> bytes:
+    """The body's bytes, within `limit` and `seconds`, agreeing with Content-Digest if sent.
+
+    `hold` is told of bytes as they come, and raises where there is no room for them."""
     length = asked.header(b"content-length")
     if length is not None and (not length.isdigit() or len(length) > 15 or int(length) > limit):
         raise Fault(413, f"the body is larger than {limit} bytes", headers=CLOSE)
     try:
         async with asyncio.timeout(seconds):
-            data = await _collect(receive, limit)
+            data = await _collect(receive, limit, partial(hold, asked))
     except TimeoutError:
         raise Fault(408, f"the body did not come within {seconds:g} s", headers=CLOSE) from None
     if not data and asked.header(b"upgrade") is not None:
@@ -158,7 +164,7 @@ async def body(asked: Asked, receive: Receive, limit: int, seconds: float) -> by
     return data
 
 
-async def _collect(receive: Receive, limit: int) -> bytes:
+async def _collect(receive: Receive, limit: int, hold: Callable[[int], None]) -> bytes:
     parts: list[bytes] = []
     size, more = 0, True
     while more:
@@ -169,6 +175,7 @@ async def _collect(receive: Receive, limit: int) -> bytes:
         size += len(parts[-1])
         if size > limit:  # before the next is waited for
             raise Fault(413, f"the body is larger than {limit} bytes", headers=CLOSE)
+        hold(len(parts[-1]))
         more = message.get("more_body", False)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 

@@ -57,8 +57,7 @@ async def command(service: Service, asked: Asked, receive: Receive, verb: str) -
 async def _request(service: Service, asked: Asked, receive: Receive) -> Request:
     reading.check_media(asked)
     key = reading.idempotency_key(asked)
-    settings = service.settings
-    body = await reading.body(asked, receive, settings.max_body_bytes, settings.body_seconds)
+    body = await service.body(asked, receive)
     if len(body) > LONG_BODY:
         return await service.bridge.parse(partial(Request.read, body, key), len(body))
     return Request.read(body, key)
@@ -167,20 +166,17 @@ async def _something(
     receive: Receive,
 ) -> bool:  # fmt: skip
     """Wait until there may be something. False where the client has hung up meanwhile."""
-    if service.limits.waiting >= service.settings.max_waiting:
-        return True  # too many wait already: it is answered at once
     seen = await service.bridge.read(partial(_claimable, service, caller, request, command))
-    if seen or service.stopping.is_set():
-        return True
+    if seen or service.stopping.is_set() or not service.limits.enter_waiting(caller):
+        return True  # there is something, or too many wait already: it is answered at once
     places = [(caller.scope, queue) for queue in command.queues or ()]
     waiting = asyncio.ensure_future(service.news.task_for(places, wait))
     gone = asyncio.ensure_future(reading.gone(receive))
-    service.limits.waiting += 1
     try:
         await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
         return not gone.done()
     finally:
-        service.limits.waiting -= 1
+        service.limits.leave_waiting(caller)
         waiting.cancel()
         gone.cancel()
 
@@ -216,10 +212,16 @@ async def batch(service: Service, asked: Asked, receive: Receive) -> Answer:
     if asked.header(b"if-match") is not None:
         raise Fault(400, "a batch has no If-Match: each command binds its own revision")
     settings = service.settings
-    body = await reading.body(asked, receive, settings.max_body_bytes, settings.body_seconds)
+    body = await service.body(asked, receive)
     look = partial(_requests, body, settings.max_batch)
     requests = await service.bridge.parse(look, len(body))
-    if any(request.command.verb == "claim" for request in requests):
+    claimed = sum(weight(each.command) for each in requests if each.command.verb == "claim")
+    if claimed > settings.max_batch_claims:
+        raise InvalidRequest(
+            f"batch: its claims ask for {claimed} tasks, and the answer holds them all; at most "
+            f"{settings.max_batch_claims}: send it in parts"
+        )
+    if claimed:
         service.limits.claim(caller)
         if service.stopping.is_set():
             raise Fault(503, "the service is stopping; nothing was done", "store_unavailable")

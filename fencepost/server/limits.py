@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 from fencepost.clock import SECOND, Clock
 from fencepost.model import Caller
 from fencepost.server.answers import Fault
-from fencepost.server.asked import CLOSE
+from fencepost.server.asked import CLOSE, Asked
 from fencepost.server.settings import ServerSettings
 
 REMEMBERED = 4_096
@@ -46,9 +46,9 @@ class Limits:
         self._clock = clock
         self._asking: OrderedDict[str, Bucket] = OrderedDict()
         self._claiming: OrderedDict[str, Bucket] = OrderedDict()
-        self._streams: dict[str, int] = {}
-        self.open_streams = 0
-        self.waiting = 0
+        self._streams = Seats(settings.max_streams, settings.max_streams_per_token)
+        self._waiting = Seats(settings.max_waiting, settings.max_waiting_per_token)
+        self._in_flight = 0
 
     def ask(self, caller: Caller) -> None:
         """One request of this caller's. Fault 429 above its rate."""
@@ -82,23 +82,71 @@ class Limits:
 
     def enter_stream(self, caller: Caller) -> None:
         """One more stream. Fault 429 above the limits."""
-        name = caller.token or caller.actor
-        mine = self._streams.get(name, 0)
-        if mine >= self._settings.max_streams_per_token:
-            raise limited(f"a token may hold {self._settings.max_streams_per_token} streams", 5)
-        if self.open_streams >= self._settings.max_streams:
-            raise limited(f"{self._settings.max_streams} streams are open already", 5)
-        self._streams[name] = mine + 1
-        self.open_streams += 1
+        if not self._streams.enter(caller):
+            one, all_ = self._settings.max_streams_per_token, self._settings.max_streams
+            raise limited(f"a token may hold {one} streams, and all together {all_}", 5)
 
     def leave_stream(self, caller: Caller) -> None:
         """The stream has ended."""
+        self._streams.leave(caller)
+
+    @property
+    def open_streams(self) -> int:
+        """How many streams are open."""
+        return self._streams.taken
+
+    def enter_waiting(self, caller: Caller) -> bool:
+        """One more claim that waits. False where too many do: it is answered at once."""
+        return self._waiting.enter(caller)
+
+    def leave_waiting(self, caller: Caller) -> None:
+        """It waits no longer."""
+        self._waiting.leave(caller)
+
+    @property
+    def waiting(self) -> int:
+        """How many claims wait."""
+        return self._waiting.taken
+
+    def hold(self, asked: Asked, size: int) -> None:
+        """So many more bytes of this request's body are in memory. Fault 503 above the limit for
+        all bodies together."""
+        if self._in_flight + size > self._settings.max_bytes_in_flight:
+            raise Fault(503, "too much is being sent at once; nothing was done", "rate_limited",
+                        CLOSE)  # fmt: skip
+        self._in_flight += size
+        asked.held += size
+
+    def let_go(self, asked: Asked) -> None:
+        """The request has been answered."""
+        self._in_flight -= asked.held
+        asked.held = 0
+
+
+class Seats:
+    """Places for so many in all, and so many a token."""
+
+    def __init__(self, in_all: int, each: int) -> None:
+        self._in_all, self._each = in_all, each
+        self._held: Counter[str] = Counter()
+        self.taken = 0
+
+    def enter(self, caller: Caller) -> bool:
+        """Take a place, if there is one."""
         name = caller.token or caller.actor
-        self.open_streams -= 1
-        if self._streams[name] == 1:
-            del self._streams[name]
-        else:
-            self._streams[name] -= 1
+        if self.taken >= self._in_all or self._held[name] >= self._each:
+            return False
+        self._held[name] += 1
+        self.taken += 1
+        return True
+
+    def leave(self, caller: Caller) -> None:
+        """Give it back."""
+        name = caller.token or caller.actor
+        self.taken -= 1
+        self._held[name] -= 1
+        if not self._held[name]:
+            del self._held[name]
 
 
 def _take(bucket: Bucket, units: float, now: int, rule: str) -> None:

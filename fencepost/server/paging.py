@@ -12,6 +12,8 @@ from fencepost.server.answers import Fault
 
 DEFAULT_PAGE = 50
 MAX_PAGE = 1_000
+MAX_ENTRIES = 100  # of at most 64 KiB each
+FEW_LONG = 20  # results, of at most max_result_bytes each
 MAC_BYTES = 16
 PLACE = Struct(">q")
 

@@ -7,7 +7,7 @@ import asyncio
 from fencepost.clock import Clock
 from fencepost.handle import Handle
 from fencepost.model import Caller
-from fencepost.server.asked import Asked
+from fencepost.server.asked import Asked, Receive, body
 from fencepost.server.bridge import Bridge
 from fencepost.server.callers import Callers
 from fencepost.server.limits import Limits
@@ -33,6 +33,11 @@ class Service:
         self.news = News(self.bridge)
         self.stopping = asyncio.Event()
         self.probing: asyncio.Future[bool] | None = None
+
+    async def body(self, asked: Asked, receive: Receive) -> bytes:
+        """The body of a request, within all that bounds it."""
+        settings, hold = self.settings, self.limits.hold
+        return await body(asked, receive, settings.max_body_bytes, settings.body_seconds, hold)
 
     def handle(self, asked: Asked) -> Handle:
         """The store as the caller may see it."""

@@ -31,9 +31,12 @@ class ServerSettings:
     idle_seconds: int = 65
     stop_seconds: int = 3
     max_batch: int = 1_000
+    max_batch_claims: int = 250
+    max_bytes_in_flight: int = 256 * MIB
     max_wait_seconds: int = 60
     max_connections: int = 1_000
     max_waiting: int = 500
+    max_waiting_per_token: int = 64
     max_streams: int = 64
     max_streams_per_token: int = 4
     max_requests_per_second: int = 2_000

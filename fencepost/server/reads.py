@@ -12,7 +12,7 @@ from fencepost.journal.checkpoint import Checkpoint
 from fencepost.model import Task
 from fencepost.server.answers import Answer, digest_header, told
 from fencepost.server.asked import Asked, Receive, whole
-from fencepost.server.paging import DEFAULT_PAGE, MAX_PAGE, Cursors
+from fencepost.server.paging import DEFAULT_PAGE, FEW_LONG, MAX_ENTRIES, MAX_PAGE, Cursors
 from fencepost.server.service import Service
 
 BIG = 10**15 - 1
@@ -31,10 +31,12 @@ async def _page(
     look: Callable[[Handle, int, int, dict[str, str]], Page],
     *filters: str,
     start: str = "",
+    most: int = MAX_PAGE,
 ) -> Answer:
-    """One page of a list. `start` names a number of the query that the first page begins behind."""
+    """One page of a list. `start` names a number of the query that the first page begins behind;
+    `most` bounds the page where one item may be long, so that an answer never grows beyond use."""
     given = asked.ask("page_size", "page_token", *filters, *([start] if start else ()))
-    size = min(whole(given.get("page_size"), "page_size", 0, BIG, 0) or DEFAULT_PAGE, MAX_PAGE)
+    size = min(whole(given.get("page_size"), "page_size", 0, BIG, 0) or DEFAULT_PAGE, most)
     handle = service.handle(asked)
     first = whole(given.get(start), start, 0, BIG, 0)
     question = (name, handle.caller.scope, sorted(asked.params.items()),
@@ -76,7 +78,7 @@ def _stats(fp: Handle) -> dict[str, Any]:
 
 
 async def tasks(service: Service, asked: Asked, receive: Receive) -> Answer:
-    """Tasks in the order of their enqueueing, without payloads."""
+    """Tasks in the order of their enqueueing, without their content."""
 
     def look(fp: Handle, after: int, size: int, given: dict[str, str]) -> Page:
         return fp.tasks_page(given.get("queue"), given.get("state"), after, size)
@@ -85,7 +87,7 @@ async def tasks(service: Service, asked: Asked, receive: Receive) -> Answer:
 
 
 async def task(service: Service, asked: Asked, receive: Receive) -> Answer:
-    """One task with its payload."""
+    """One task with its payload, progress and log."""
     asked.ask()
     return await _tagged(service, asked, lambda fp: fp.task(asked.params["task_id"]))
 
@@ -119,7 +121,7 @@ async def results(service: Service, asked: Asked, receive: Receive) -> Answer:
     def look(fp: Handle, after: int, size: int, given: dict[str, str]) -> Page:
         return fp.results_page(asked.params["task_id"], after, size)
 
-    return await _page(service, asked, "results", look)
+    return await _page(service, asked, "results", look, most=FEW_LONG)
 
 
 async def refused(service: Service, asked: Asked, receive: Receive) -> Answer:
@@ -128,7 +130,7 @@ async def refused(service: Service, asked: Asked, receive: Receive) -> Answer:
     def look(fp: Handle, after: int, size: int, given: dict[str, str]) -> Page:
         return fp.refused_page(asked.params["task_id"], after, size)
 
-    return await _page(service, asked, "refused", look)
+    return await _page(service, asked, "refused", look, most=FEW_LONG)
 
 
 async def history(service: Service, asked: Asked, receive: Receive) -> Answer:
@@ -137,7 +139,7 @@ async def history(service: Service, asked: Asked, receive: Receive) -> Answer:
     def look(fp: Handle, after: int, size: int, given: dict[str, str]) -> Page:
         return fp.history_page(asked.params["task_id"], after, size)
 
-    return await _page(service, asked, "entries", look)
+    return await _page(service, asked, "entries", look, most=MAX_ENTRIES)
 
 
 async def receipt(service: Service, asked: Asked, receive: Receive) -> Answer:
@@ -177,7 +179,7 @@ async def entries(service: Service, asked: Asked, receive: Receive) -> Answer:
     def look(fp: Handle, after: int, size: int, given: dict[str, str]) -> Page:
         return fp.entries_page(after, size)
 
-    return await _page(service, asked, "entries", look, start="after")
+    return await _page(service, asked, "entries", look, start="after", most=MAX_ENTRIES)
 
 
 async def proof(service: Service, asked: Asked, receive: Receive) -> Answer:

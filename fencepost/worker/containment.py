@@ -73,9 +73,10 @@ def start(
     """Run a command in a session of its own, held by a shim of its own.
 
     `environment` is all that it gets, and FENCEPOST_LEASE=`cookie`. Without `extend` the tree is
-    ended `seconds` from now: SIGTERM, `grace` seconds, SIGKILL. The same happens when this process
-    dies. Raises InvalidRequest for what cannot be had here, OSError where no process can be made;
-    a command that is not there is told by `Tree.wait`."""
+    ended `seconds` from now: SIGTERM, `grace` seconds, SIGKILL. So that nothing outlives a lease,
+    let `seconds` be what is left of it less the grace. The same happens when this process dies.
+    Raises InvalidRequest for what cannot be had here, OSError where no process can be made; a
+    command that is not there is told by `Tree.wait`."""
     if os.name != "posix":
         raise InvalidRequest("commands run as tasks on POSIX systems only: use Python handlers")
     if not argv or not COOKIE.fullmatch(cookie):

@@ -39,9 +39,9 @@ def sweep(prefix: str, *, exact: bool = False) -> int:
     while clock.steady() < patient and any(map(shim, pids())):
         time.sleep(PAUSE)
     if any(map(shim, pids())):  # stopped, or its worker lives: what it held is found by the first
-        killed += _clear(shim, clock, until)
-        killed += _clear(_carries(LEASE_VARIABLE, prefix, exact), clock, until)
-    return killed
+        killed |= _clear(shim, clock, until)
+        killed |= _clear(_carries(LEASE_VARIABLE, prefix, exact), clock, until)
+    return len(killed)
 
 
 def found(prefix: str, *, exact: bool = False) -> list[int]:
@@ -74,20 +74,21 @@ def _carries(variable: str, prefix: str, exact: bool) -> Wanted:
     return carries
 
 
-def _clear(wanted: Wanted, clock: SystemClock, until: int) -> int:
+def _clear(wanted: Wanted, clock: SystemClock, until: int) -> set[int]:
     """Passes over all processes until `CLEAN_PASSES` in a row found none."""
-    killed = clean = 0
+    killed, clean = set[int](), 0
     while clean < CLEAN_PASSES and clock.steady() < until:
-        now = _chase(wanted, clock) + sum(_kill(pid, wanted) for pid in pids() if wanted(pid))
-        killed, clean = killed + now, 0 if now else clean + 1
+        now = _chase(wanted, clock)
+        now.update(pid for pid in pids() if wanted(pid) and _kill(pid, wanted))
+        killed, clean = killed | now, 0 if now else clean + 1
         time.sleep(PAUSE)
     return killed
 
 
-def _chase(wanted: Wanted, clock: SystemClock) -> int:
+def _chase(wanted: Wanted, clock: SystemClock) -> set[int]:
     """Who forks and ends every millisecond is in no list by the time it is read: for a while,
     look at the newest numbers only."""
-    killed, end = 0, clock.steady() + int(CHASE_SECONDS * SECOND)
+    killed, end = set[int](), clock.steady() + int(CHASE_SECONDS * SECOND)
     while clock.steady() < end:
         try:
             with open("/proc/loadavg", "rb", buffering=0) as file:
@@ -95,8 +96,8 @@ def _chase(wanted: Wanted, clock: SystemClock) -> int:
         except (OSError, ValueError, IndexError):
             return killed
         for pid in range(newest, max(newest - BEHIND, 1), -1):
-            if wanted(pid):
-                killed += _kill(pid, wanted)
+            if wanted(pid) and _kill(pid, wanted):
+                killed.add(pid)
     return killed
 
 

@@ -40,7 +40,8 @@ class Ended:
 class Tree:
     """A command and all that comes of it. Threads may share it. Made by `start`.
 
-    Somebody has to call `wait` or `finish`: that is also how a dead shim is noticed.
+    Somebody has to call `wait` or `finish`: that is also how a dead shim is noticed. `pid` is the
+    shim's number, `command_pid` the command's once it is told (0 before).
     """
 
     def __init__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike, fspath
+from os.path import realpath
 from time import sleep as system_sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -48,8 +49,11 @@ WAIT_SECONDS = 30.0
 class Handle(Places):
     """One store, one scope, one caller. May be shared by threads; not by processes after a fork.
 
-    Close it when done, or use it in a `with` block.
+    Close it when done, or use it in a `with` block. `address` is the whole path of its file, or
+    `:memory:`.
     """
+
+    address = ":memory:"
 
     def __init__(
         self, store: Store, caller: Caller, clock: Clock, draw: Draw, wait_seconds: float,
@@ -82,6 +86,11 @@ class Handle(Places):
         self._store.not_inside()
         if self._writer.close(self._wait_seconds):
             self._store.close(self._wait_seconds)
+
+    @property
+    def scope_name(self) -> str:
+        """The scope whose tasks this handle sees."""
+        return self.caller.scope
 
     def as_caller(self, actor: str, kind: Kind = "operator", scope: str | None = None) -> Handle:
         """The same store for another caller, sharing its commits. Close only the first handle."""
@@ -338,4 +347,6 @@ def open_handle(
         url, create=create, now=clock.wall(), allow_filesystem=allow_filesystem,
         wait_seconds=wait_seconds,
     )  # fmt: skip
-    return Handle(store, caller, clock, draw or SystemDraw(), wait_seconds, sleep)
+    handle = Handle(store, caller, clock, draw or SystemDraw(), wait_seconds, sleep)
+    handle.address = url if url == Handle.address else realpath(url)
+    return handle

@@ -79,6 +79,16 @@ class RemoteHandle(Reads):
         self._transport.close()
 
     @property
+    def address(self) -> str:
+        """The service's URL."""
+        return str(self._transport.origin)
+
+    @property
+    def scope_name(self) -> str:
+        """The scope whose tasks this handle sees."""
+        return self._scope
+
+    @property
     def skew_seconds(self) -> float | None:
         """How far this machine's clock is ahead of the service's (negative: behind), as far as is
         certain by the last answer; None before the first."""

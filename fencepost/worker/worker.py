@@ -1,0 +1,101 @@
+"""A worker as a program has it: `fencepost.Worker`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from fencepost.worker.handlers import Handler, Threads
+from fencepost.worker.memory import Memory, default_folder, digest_of
+from fencepost.worker.options import GRACE_SECONDS, Options
+from fencepost.worker.runtime import Ending, Performer, Runtime
+
+if TYPE_CHECKING:
+    from fencepost.handle import Handle
+    from fencepost.remote import RemoteHandle
+
+    AnyHandle: TypeAlias = Handle | RemoteHandle
+
+
+def identity_of(fp: AnyHandle, worker_id: str) -> dict[str, str]:
+    """Whose memory it is: the store's, this scope's, this worker's."""
+    return {"store": fp.address, "scope": fp.scope_name, "worker": worker_id}
+
+
+def memory_of(fp: AnyHandle, worker_id: str, state: str | Path | None) -> Memory:
+    """The memory of a worker, open. Nothing outlives a store in memory."""
+    identity = identity_of(fp, worker_id)
+    if state is None and fp.address == ":memory:":
+        return Memory(None, identity)
+    return Memory(default_folder(identity) if state is None else Path(state), identity)
+
+
+class Worker:
+    """Claims tasks of the queues, calls `handler` with a `Work` for each, and settles what it
+    returns or raises. See docs/work.md.
+
+    `concurrency` tasks at once, each in a thread, or with `processes` in a process of its own: the
+    handler is then a function that a module has by name. `state` is the folder of what must not be
+    forgotten over the worker's death (default: below XDG_STATE_HOME). The rest is as on the command
+    line. Raises InvalidRequest where a worker of this name runs already.
+    """
+
+    def __init__(
+        self,
+        fp: AnyHandle,
+        queues: str | Iterable[str],
+        handler: Handler,
+        *,
+        worker_id: str,
+        concurrency: int = 1,
+        lease_seconds: int | None = None,
+        grace: float = GRACE_SECONDS,
+        exit_when_empty: bool = False,
+        max_tasks: int | None = None,
+        max_seconds: float | None = None,
+        give_up_seconds: float | None = None,
+        processes: bool = False,
+        task_seconds: float | None = None,
+        state: str | Path | None = None,
+    ) -> None:
+        names = (queues,) if isinstance(queues, str) else tuple(queues)
+        options = Options(
+            names, worker_id, concurrency, lease_seconds, grace, exit_when_empty, max_tasks,
+            max_seconds, give_up_seconds,
+        ).checked()  # fmt: skip
+        performer: Performer = Threads(handler)
+        if processes:
+            performer = _processes(fp, handler, worker_id, task_seconds)
+        self._memory = memory_of(fp, worker_id, state)
+        self._performer = performer
+        self._runtime = Runtime(fp, performer, options, self._memory)
+
+    def run(self) -> Ending:
+        """Work until `stop` is called or an option says so. `done`; `left` where something could
+        not be settled, which the next start does; `refused` or `unreachable`. May be called
+        once."""
+        try:
+            return self._runtime.run()
+        finally:
+            self._memory.close()
+
+    def stop(self) -> None:
+        """Claim no more; `run` returns once what is begun has ended, or the grace is over. May be
+        called by any thread, and in a signal's handler."""
+        self._runtime.stop()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many tasks were settled, by verdict; `lost` are those that were not."""
+        return dict(self._runtime.counts)
+
+
+def _processes(
+    fp: AnyHandle, handler: Handler, worker_id: str, task_seconds: float | None
+) -> Performer:
+    from fencepost.worker.child import Processes
+    from fencepost.worker.command import Command
+
+    cookie = digest_of(identity_of(fp, worker_id))
+    return Processes(handler, Command((), task_seconds=task_seconds), fp.scope_name, cookie)

@@ -82,10 +82,16 @@ class LeaseCommand(Command):
 
 
 class Renew(LeaseCommand):
-    """Extend the lease to now + `lease_seconds`. Keeps the fence, leaves no entry."""
+    """Extend the lease to now + `lease_seconds`. Keeps the fence, leaves no entry.
+
+    `progress` is given to whoever claims the task next, should this attempt not end it; `log` is
+    for people. Both are content and erasable; each replaces the one before.
+    """
 
     verb: ClassVar[str] = "renew"
     lease_seconds: int | None = wire(fields.seconds, fields.number, default=None)
+    progress: Any = wire(fields.progress, canonical.dumps, default=None)
+    log: str | None = wire(fields.log, canonical.dumps, default=None)
 
 
 class Submit(LeaseCommand):
@@ -94,6 +100,7 @@ class Submit(LeaseCommand):
     verb: ClassVar[str] = "submit"
     result: Any = content(default=NOTHING)
     expected_revision: int | None = wire(fields.count, fields.number, default=None)
+    log: str | None = wire(fields.log, canonical.dumps, default=None)
 
     def agree(self) -> None:
         if self.result is NOTHING:
@@ -111,12 +118,14 @@ class Complete(LeaseCommand):
         fields.listed(Part.encoded_object),
         default=(),
     )
+    log: str | None = wire(fields.log, canonical.dumps, default=None)
 
 
 class Fail(LeaseCommand):
     """Report that the work failed: `retry` after a back-off, `give_up`, or `block` for a person.
 
-    `retry_seconds` replaces the queue's back-off. `reason` is content and erasable.
+    `retry_seconds` replaces the queue's back-off. `reason`, `progress` and `log` are content and
+    erasable.
     """
 
     verb: ClassVar[str] = "fail"
@@ -125,12 +134,16 @@ class Fail(LeaseCommand):
     )
     reason: str | None = wire(fields.reason, canonical.dumps, default=None)
     retry_seconds: int | None = wire(fields.delay, fields.number, default=None)
+    progress: Any = wire(fields.progress, canonical.dumps, default=None)
+    log: str | None = wire(fields.log, canonical.dumps, default=None)
 
 
 class Release(LeaseCommand):
-    """Give the task back unworked: the attempt is returned, the fence is not."""
+    """Give the task back: the attempt is returned, the fence is not."""
 
     verb: ClassVar[str] = "release"
+    progress: Any = wire(fields.progress, canonical.dumps, default=None)
+    log: str | None = wire(fields.log, canonical.dumps, default=None)
 
 
 class TaskCommand(Command):

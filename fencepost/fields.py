@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from fencepost import canonical
 from fencepost.clock import from_datetime, from_rfc3339, to_rfc3339
 from fencepost.issues import InvalidRequest
 
@@ -26,6 +27,8 @@ MAX_DESTINATIONS = 8
 MAX_SECONDS = 10 * 366 * 86_400
 MAX_BODY_BYTES = 64 * 1024 * 1024
 MAX_REASON_BYTES = 4_096
+MAX_PROGRESS_BYTES = 64 * 1024
+MAX_LOG_BYTES = 16 * 1024
 MAX_ENTRY_BYTES = 65_535
 MAX_PRIORITY = 1_000_000
 MAX_EPOCH = (MAX_INTEGER >> 32) - 1
@@ -139,15 +142,34 @@ def one_of(*choices: str) -> Check:
 
 def reason(value: Any, what: str) -> str:
     """Free text of at most 4,096 bytes of UTF-8. Content: kept beside the task, erasable."""
+    return _text(value, what, MAX_REASON_BYTES)
+
+
+def log(value: Any, what: str) -> str:
+    """What the work has said, at most 16,384 bytes of UTF-8. Content, as a reason is."""
+    return _text(value, what, MAX_LOG_BYTES)
+
+
+def _text(value: Any, what: str, limit: int) -> str:
     if type(value) is not str:
         raise InvalidRequest(f"{what}: {_shown(value)} is not text")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
         raise InvalidRequest(f"{what}: contains a lone surrogate") from None
-    if size > MAX_REASON_BYTES:
-        raise InvalidRequest(f"{what}: {size} bytes; at most {MAX_REASON_BYTES} are kept")
+    _fits(size, what, limit)
     return value
+
+
+def progress(value: Any, what: str) -> Any:
+    """How far the work has come: JSON of at most 65,536 canonical bytes, and not null."""
+    _fits(len(canonical.dumps(value)), what, MAX_PROGRESS_BYTES)
+    return value
+
+
+def _fits(size: int, what: str, limit: int) -> None:
+    if size > limit:
+        raise InvalidRequest(f"{what}: {size} bytes; at most {limit} are kept")
 
 
 def optional(check: Check) -> Check:

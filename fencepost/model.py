@@ -220,7 +220,8 @@ class Receipt(NamedTuple):
 class Grant(NamedTuple):
     """What a claim gives for one task: the lease `[granted_at, lease_expires_at)` and its fence.
 
-    `payload` is canonical JSON, or None where it has been erased or purged.
+    `payload` is canonical JSON, or None where it has been erased or purged. `progress`, canonical
+    JSON too, is what an attempt of this round has left last; None if none has.
     """
 
     task_id: str
@@ -236,6 +237,7 @@ class Grant(NamedTuple):
     granted_at: int
     lease_expires_at: int
     payload: bytes | None
+    progress: bytes | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -252,6 +254,7 @@ class Grant(NamedTuple):
             "granted_at": to_rfc3339(self.granted_at),
             "lease_expires_at": to_rfc3339(self.lease_expires_at),
             "payload": None if self.payload is None else json.loads(self.payload),
+            "progress": None if self.progress is None else json.loads(self.progress),
         }
 
 
@@ -295,7 +298,8 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task as it is read: its row, and where asked for its payload."""
+    """A task as it is read: its row, and where asked for its content: the payload, and what the
+    attempts of this round have left last of progress and log."""
 
     task_id: str
     scope: str
@@ -320,6 +324,8 @@ class Task:
     reason: str | None
     erased: bool
     payload: Any = None
+    progress: Any = None
+    log: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         values: dict[str, Any] = {}

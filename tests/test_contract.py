@@ -155,7 +155,9 @@ def test_the_issue_codes_are_the_codes_in_its_order_with_rule_meaning_status_and
 def test_the_limits_are_the_codes():
     assert CONTRACT["limits"] == {
         "command_bytes": fields.MAX_BODY_BYTES, "entry_bytes": fields.MAX_ENTRY_BYTES,
-        "reason_bytes": fields.MAX_REASON_BYTES, "nesting": canonical.MAX_DEPTH,
+        "reason_bytes": fields.MAX_REASON_BYTES,
+        "progress_bytes": fields.MAX_PROGRESS_BYTES, "log_bytes": fields.MAX_LOG_BYTES,
+        "nesting": canonical.MAX_DEPTH,
         "largest_integer": canonical.MAX_INTEGER,
         "number_characters": canonical._MAX_NUMBER_CHARS,
     }  # fmt: skip

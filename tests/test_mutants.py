@@ -12,6 +12,7 @@ import logging
 
 import helpers.laws_people
 import helpers.laws_purge
+import helpers.laws_remarks
 import helpers.laws_tokens  # noqa: F401
 import pytest
 from helpers import faults, guards, lookups
@@ -82,6 +83,7 @@ NAMED = "an_erase_takes_the_receipts_that_name_its_task_again_and_no_others"
 PURGED = "a_purge_takes_what_is_over_and_ended_and_nothing_else"
 OWING = "a_purge_leaves_the_receipt_of_the_completion_that_owed_what_it_takes"
 LAST = "the_receipt_of_an_enqueue_goes_with_the_last_of_its_tasks"
+ROUND = "a_new_round_begins_without_the_words_of_the_last"
 GONE = "of_what_was_purged_nothing_stays_once_the_horizon_is_over"
 BATCHED = "a_batch_that_purges_answers_the_rest_of_it_as_every_later_one"
 # statement: the laws and guard cases that find a fault in it, beside those of its own lookup
@@ -108,6 +110,7 @@ SEEN_BY = {
     "tombstone": ["an_erased_command_is_never_carried_out_again",
                   "an_erased_key_is_not_another_key"],
     "delete_payload": [ERASED, NEIGHBOUR],
+    "delete_remark": [ERASED, NEIGHBOUR, ROUND],
     "delete_refused": [NEIGHBOUR],
     "forget_results": [ERASED, NEIGHBOUR],
     "forget_key": [ERASED, NEIGHBOUR],

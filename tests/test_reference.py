@@ -20,6 +20,7 @@ from fencepost.conformance.reference_bytes import VERBS
 from fencepost.conformance.reference_parts import BLOCKED, CODES
 from fencepost.conformance.sqlite_reference import Reference
 from fencepost.issues import ISSUES
+from fencepost.machine.batch import Batch
 
 HISTORIES, STEPS = 320, 40
 # Nobody is unauthenticated and no store is read-only here.
@@ -75,6 +76,13 @@ def test_the_histories_meet_every_verb_and_every_refusal():
 def test_a_history_finds_each_broken_queue(name):
     with pytest.raises(Differs):
         sum((live(seed, BROKEN[name]) for seed in range(120)), Counter())
+
+
+@pytest.mark.parametrize("plant", ["remark", "unremark"])
+def test_a_history_finds_a_product_that_keeps_no_progress_or_keeps_it_too_long(plant, monkeypatch):
+    monkeypatch.setattr(Batch, plant, lambda self, *_: None)
+    with pytest.raises(Differs):
+        sum((live(seed) for seed in range(60)), Counter())
 
 
 def test_the_reference_has_the_products_codes_in_their_order():

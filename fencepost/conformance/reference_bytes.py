@@ -135,11 +135,11 @@ OUTSIDE = "task_id fencing_token?=count reason?"
 VERBS = {
     "enqueue": "queue=name tasks",
     "claim": "worker_id=name queues? task_id? limit?=claim_limit lease_seconds?=seconds",
-    "renew": LEASE + " lease_seconds?=seconds",
-    "submit": LEASE + " result=any expected_revision?=count",
-    "complete": LEASE + " result?=any expected_revision?=count followups?",
-    "fail": LEASE + " then? reason? retry_seconds?=delay",
-    "release": LEASE,
+    "renew": LEASE + " lease_seconds?=seconds progress? log?",
+    "submit": LEASE + " result=any expected_revision?=count log?",
+    "complete": LEASE + " result?=any expected_revision?=count followups? log?",
+    "fail": LEASE + " then? reason? retry_seconds?=delay progress? log?",
+    "release": LEASE + " progress? log?",
     "cancel": OUTSIDE,
     "requeue": OUTSIDE,
     "resolve": OUTSIDE + " to? evidence?=any",
@@ -192,13 +192,15 @@ KINDS: dict[str, Any] = {
     "keep_refused": range(1_001),
     "key": r"[!#-\[\]-~]{1,255}",  # visible ASCII without " and \
     "limit": range(1, 201),
+    "log": lambda value: is_text(value, 16_384),
     "max_attempts": range(1, 1_001),
     "max_followups": range(191),
     "name": r"[A-Za-z0-9_][A-Za-z0-9._:@-]{0,63}",
     "on_lapse": "retry|reconcile",
     "priority": range(-1_000_000, 1_000_001),
+    "progress": lambda value: value is not None and is_text(canonical(value), 65_536),
     "queues": ("name", 1, 16, False),
-    "reason": lambda value: type(value) is str and len(value.encode()) <= 4_096,
+    "reason": lambda value: is_text(value, 4_096),
     "result_storage": "content|digest",
     "retain_seconds": lambda value: value is None or is_a("delay", value),
     "seconds": range(1, 316_224_001),
@@ -226,6 +228,10 @@ def is_a(kind: str, value: Any) -> bool:
         fits = fits and all(is_a(each, member) for member in value)
         return fits and (twice or len(set(value)) == len(value))
     return bool(rule(value))
+
+
+def is_text(value: Any, most: int) -> bool:
+    return type(value) is str and len(value.encode()) <= most
 
 
 def has_shape(value: Any, shape: str) -> bool:

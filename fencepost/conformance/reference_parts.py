@@ -171,6 +171,12 @@ def handed_in(c: Row) -> str | None:
     return canonical(value[0]) if value else None
 
 
+def remark(c: Row) -> dict[str, Any]:
+    """What a worker leaves on its task beside a result; what is not given stays as it was."""
+    told: dict[str, Any] = {"log": c.log} if "log" in c else {}
+    return {**told, "progress": canonical(c.progress)} if "progress" in c else told
+
+
 def after(t: Row) -> str:
     """The digest of a task's lasting members: names a line each, eleven numbers, its content."""
     names = ("1", t.task_id, t.scope, t.queue, t.state, t.worker_id or "")
@@ -218,13 +224,15 @@ def task(t: Row, *, payload: bool = True) -> dict[str, Any]:
         "granted_at": rfc3339(t.granted_at) if claimed else None,
         "lease_expires_at": rfc3339(t.lease_expires_at) if claimed else None,
         "created_at": rfc3339(t.created_at), "changed_at": rfc3339(t.changed_at),
-        "payload": json.loads(t.payload) if payload and t.payload else None}
+        "payload": json.loads(t.payload) if payload and t.payload else None,
+        "progress": json.loads(t.progress) if payload and t.progress else None,
+        "log": t.log if payload else None}
 
 
 def lease(t: Row) -> dict[str, Any]:
     """What a claim gives for one task."""
     names = ("task_id queue key worker_id fencing_token revision attempt max_attempts epoch "
-             "policy_version granted_at lease_expires_at payload")
+             "policy_version granted_at lease_expires_at payload progress")
     told = task(t)
     return {name: told[name] for name in names.split()}
 

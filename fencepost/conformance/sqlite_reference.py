@@ -284,10 +284,9 @@ class Transaction:
         self.refuse_if([*self.lease_rules(c, t), ("lease_too_long", too_long)], t)
         used_up = t.lease_expires_at >= t.granted_at + q.max_hold_seconds * SECOND
         self.refuse_if([("lease_too_long", used_up)], t)
-        t["lease_expires_at"] = max(t.lease_expires_at, self.lease_end(t, t.granted_at))
-        self.put("task", t.task_id, t)
-        end = rfc3339(t.lease_expires_at)
-        return self.accept(None, task_ids=[t.task_id], facts={"lease_expires_at": end})
+        end = max(t.lease_expires_at, self.lease_end(t, t.granted_at))
+        self.put("task", t.task_id, Row({**t, **parts.remark(c), "lease_expires_at": end}))
+        return self.accept(None, task_ids=[t.task_id], facts={"lease_expires_at": rfc3339(end)})
 
     def one_task(self, c: Row, t: Row) -> Row:
         """The rules; the result, unless this round has it, and what is owed for it; follow-ups;
@@ -306,7 +305,7 @@ class Transaction:
         before = t.state
         owed = self.accept_result(t, q) if self.result is not None and not known else []
         more = [self.add(task, task["queue"], t.queue, "followup", t.task_id) for task in new]
-        self.change(t, **self.becomes(c, t))
+        self.change(t, **self.becomes(c, t), **parts.remark(c))
         self.speaks_of.append(t.task_id)
         entry = self.record([item(t, before, t.queue), *more, *owed], t.queue)
         self.file(entry.number, "bytes", t.task_id, self.request)
@@ -332,7 +331,8 @@ class Transaction:
 
     def new_round(self, t: Row) -> dict[str, Any]:
         """Earlier results stay; in the new round the same result may be handed in again."""
-        return {"state": "ready", "round": t.round + 1, "attempt": 0, "due_at": t.created_at}
+        return {"state": "ready", "round": t.round + 1, "attempt": 0, "due_at": t.created_at,
+                "progress": None, "log": None}
 
     def accept_result(self, t: Row, q: Row) -> list[dict[str, Any]]:
         """The result of a revision, its open commitment to a human, a task on each destination."""
@@ -395,7 +395,7 @@ class Transaction:
         for row in rows:
             self.forget(row, FOREVER)
             gone = [{**result, "sha256": None, "value": None} for result in row.results]
-            row.update(key=None, reason=None, payload=None, results=gone)
+            row.update(key=None, reason=None, payload=None, results=gone, progress=None, log=None)
             self.put("task", row.task_id, row)
         return self.accept(entry, facts={"remaining": max(len(owed) - 180, 0)})
 

@@ -123,6 +123,7 @@ def add(store: dict[str, Any], scope: str, queue: str, new: dict[str, Any]) -> d
         "fencing_token": 0, "epoch": 0, "policy_version": 0, "worker_id": None,
         "granted_at": None, "lease_expires_at": None, "created_at": clock, "changed_at": clock,
         "parent": None, "reason": None, "erased": False, "payload": new["payload"],
+        "progress": None, "log": None,
     }  # fmt: skip
     store["tasks"][task_id] = task
     return task
@@ -157,7 +158,8 @@ def claim(store: dict[str, Any], scope: str, command: dict[str, Any]) -> dict[st
 def leased(task: dict[str, Any]) -> dict[str, Any]:
     names = "task_id queue key worker_id fencing_token revision attempt max_attempts epoch payload"
     times = {name: text(task[name]) for name in ("granted_at", "lease_expires_at")}
-    return {name: task[name] for name in names.split()} | times | {"policy_version": 0}
+    known = {name: task[name] for name in names.split()}
+    return known | times | {"policy_version": 0, "progress": None}
 
 
 def live(store: dict[str, Any], leases: list[Any]) -> list[Any]:
@@ -186,7 +188,7 @@ def complete(store: dict[str, Any], scope: str, command: dict[str, Any]) -> dict
     if wrong := [str(code) for code, applies in issues if applies and not CARELESS]:
         own = wrong[0] == "task_done" and "wrong_worker" not in wrong
         raise No(*wrong, **({"receipt": store["ended_by"][task["task_id"]]} if own else {}))
-    task |= {"state": "done", "changed_at": clock}
+    task |= {"state": "done", "changed_at": clock, "log": command.get("log")}
     store["ended_by"][task["task_id"]] = store["number"] + 1
     if "result" in command:
         task["revision"] += 1
@@ -206,7 +208,7 @@ def read(owner: str, caller: dict[str, str], what: str, **names: Any) -> Any:
     tasks = [task for task in store["tasks"].values() if task["scope"] == scope]
     if what == "tasks":
         wanted = [task for task in tasks if names.get("queue") in (None, task["queue"])]
-        return [shown(task) | {"payload": None} for task in wanted]
+        return [shown(task) | {"payload": None, "log": None} for task in wanted]
     if what == "task":
         return shown(store["tasks"][names["task_id"]])
     results = [row for row in store["results"] if names.get("task_id") in (None, row["task_id"])]

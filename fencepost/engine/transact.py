@@ -141,15 +141,15 @@ class Transactor:
 def answers(
     transaction: Transaction, verdicts: Sequence[Verdict], loaded: Loaded
 ) -> list[Outcome]:
-    """The outcomes; a claim's with the leases that still live, and their payloads, read now."""
+    """The outcomes; a claim's with the leases that still live, and what is in them, read now."""
     if not any(verdict.claimed for verdict in verdicts):
         return [verdict.outcome for verdict in verdicts]
     batch = Batch(loaded)
     live = [live_leases(verdict, loaded, batch) for verdict in verdicts]
-    payloads = transaction.payloads([row.task_id for rows in live for row in rows])
+    inside = transaction.contents([row.task_id for rows in live for row in rows])
     return [
         verdict.outcome._replace(
-            grants=tuple(grant(row, payloads.get(row.task_id)) for row in rows)
+            grants=tuple(grant(row, *inside.get(row.task_id, (None, None))) for row in rows)
         )
         if rows
         else verdict.outcome

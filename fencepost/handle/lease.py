@@ -16,7 +16,7 @@ from fencepost.commands import (
     Renew,
     Submit,
 )
-from fencepost.fields import MAX_REASON_BYTES
+from fencepost.fields import MAX_LOG_BYTES, MAX_REASON_BYTES
 from fencepost.model import Grant, Receipt
 from fencepost.parts import NOTHING
 
@@ -67,6 +67,11 @@ class Lease:
         """The task's payload; None too where it has been erased."""
         return None if self.grant.payload is None else json.loads(self.grant.payload)
 
+    @property
+    def progress(self) -> Any:
+        """What an earlier attempt of this round has left, as the claim found it; None: nothing."""
+        return None if self.grant.progress is None else json.loads(self.grant.progress)
+
     def remaining(self) -> float:
         """Seconds that are left of the lease, at the least; 0.0 when it is over.
 
@@ -94,10 +99,14 @@ class Lease:
         return self._verbs.receipt_of(command, key)
 
     def submit(
-        self, result: Any, *, expected_revision: int | None = None, key: str | None = None
-    ) -> Receipt:
+        self, result: Any, *, expected_revision: int | None = None, log: str | None = None,
+        key: str | None = None,
+    ) -> Receipt:  # fmt: skip
         """Hand in a result and keep the lease. DuplicateResult if this round has it already."""
-        command = Submit(**self._binding(), result=result, expected_revision=expected_revision)
+        command = Submit(
+            **self._binding(), result=result, expected_revision=expected_revision,
+            log=tidy_log(log),
+        )  # fmt: skip
         return self._send(command, key)
 
     def complete(
@@ -106,35 +115,51 @@ class Lease:
         *,
         expected_revision: int | None = None,
         followups: Iterable[Followup | dict[str, Any]] = (),
+        log: str | None = None,
         key: str | None = None,
     ) -> Receipt:
         """End the task, with a result or none, and enqueue its follow-ups in one transaction."""
         command = Complete(
             **self._binding(), result=result, expected_revision=expected_revision,
             followups=tuple(followups),  # type: ignore[arg-type]  # checked by the command
+            log=tidy_log(log),
         )  # fmt: skip
         return self._send(command, key)
 
     def fail(
         self, reason: str | None = None, *, then: str = "retry",
-        retry_seconds: int | None = None, key: str | None = None,
+        retry_seconds: int | None = None, progress: Any = None, log: str | None = None,
+        key: str | None = None,
     ) -> Receipt:  # fmt: skip
         """Report a failure: `retry` (after the queue's back-off, or `retry_seconds`),
-        `give_up` or `block`. The reason is cut to what is kept, so that it never stands in
-        the way of ending the attempt."""
+        `give_up` or `block`. `progress` is for the next attempt. The reason and the log are cut
+        to what is kept, so that they never stand in the way of ending the attempt."""
         command = Fail(
             **self._binding(), then=then,  # type: ignore[arg-type]  # checked by the command
             reason=None if reason is None else tidy_reason(reason), retry_seconds=retry_seconds,
+            progress=progress, log=tidy_log(log),
         )  # fmt: skip
         return self._send(command, key)
 
-    def release(self, *, key: str | None = None) -> Receipt:
-        """Give the task back unworked; the attempt is not counted."""
-        return self._send(Release(**self._binding()), key)
+    def release(
+        self, *, progress: Any = None, log: str | None = None, key: str | None = None
+    ) -> Receipt:
+        """Give the task back, with what the next attempt should know; this one is not counted."""
+        command = Release(**self._binding(), progress=progress, log=tidy_log(log))
+        return self._send(command, key)
 
-    def renew(self, lease_seconds: int | None = None) -> int:
-        """Extend the lease; returns its new end (microseconds UTC). Keeps the fence."""
-        command = Renew(**self._binding(), lease_seconds=lease_seconds)
+    def renew(
+        self, lease_seconds: int | None = None, *, progress: Any = None, log: str | None = None
+    ) -> int:
+        """Extend the lease; returns its new end (microseconds UTC). Keeps the fence.
+
+        `progress` (JSON of at most 65,536 bytes) is what the next attempt is given, should this
+        one not end the task; `log` is for people. Each replaces what was left before; None leaves
+        it.
+        """
+        command = Renew(
+            **self._binding(), lease_seconds=lease_seconds, progress=progress, log=tidy_log(log)
+        )
         outcome, moment = self._verbs.timed_outcome_of(command, None)
         self.lease_expires_at = int(outcome.facts["lease_expires_at"])
         self._ends = self._end(moment, self.lease_expires_at, self.grant.granted_at)
@@ -147,3 +172,11 @@ def tidy_reason(text: str) -> str:
     if len(raw) <= MAX_REASON_BYTES:
         return raw.decode()
     return raw[: MAX_REASON_BYTES - 3].decode("utf-8", "ignore") + "…"
+
+
+def tidy_log(text: str | None) -> str | None:
+    """The same for a log, of which the last 16,384 bytes of UTF-8 are kept."""
+    raw = (text or "").encode("utf-8", "replace")
+    if len(raw) > MAX_LOG_BYTES:
+        raw = "…".encode() + raw[3 - MAX_LOG_BYTES :]
+    return None if text is None else raw.decode("utf-8", "ignore")

@@ -142,7 +142,8 @@ class Changes:
     """All that a batch writes. Rows written twice stand here once, in their last form.
 
     `named` are (task, entry) of entries that name a task without changing it, `tokens` new ones
-    with their digests, `revoked` (when, token id).
+    with their digests, `revoked` (when, token id). `remarks` are progress and log by task, None
+    where what is there stays; of the tasks in `unremarked` what was there goes before.
     """
 
     scopes: dict[str, Scope] = field(default_factory=dict)
@@ -152,6 +153,8 @@ class Changes:
     inserted: dict[str, TaskRow] = field(default_factory=dict)
     payloads: list[tuple[int, bytes, bytes]] = field(default_factory=list)
     updated: dict[str, TaskRow] = field(default_factory=dict)
+    remarks: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
+    unremarked: set[int] = field(default_factory=set)
     results: list[NewResult] = field(default_factory=list)
     reviews: list[tuple[str, int, int]] = field(default_factory=list)
     entries: list[Stored] = field(default_factory=list)
@@ -240,6 +243,19 @@ class Batch:
         if task.guard is None:
             task.guard = (task.fence if fence is None else fence, revision)
             self.changes.updated[task.task_id] = task
+
+    def remark(self, task: TaskRow, command: Command) -> None:
+        """Progress and log, where the command brings any. Its row is touched: one guard is for
+        both."""
+        given = command.members
+        if "progress" in given or "log" in given:
+            progress, log = self.changes.remarks.get(task.id, (None, None))
+            self.changes.remarks[task.id] = given.get("progress", progress), given.get("log", log)
+
+    def unremark(self, task: TaskRow) -> None:
+        """A new round begins without the progress and log of the last."""
+        self.changes.remarks.pop(task.id, None)
+        self.changes.unremarked.add(task.id)
 
     def stamp(self, task: TaskRow) -> None:
         """The row is changed by the entry that is recorded next."""

@@ -127,6 +127,7 @@ def renew(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
     batch.touch(task, command.fence)
     end = limits.lease_end(batch.now, task.granted_at, command.lease_seconds, settings)
     task.lease_expires_at = max(task.lease_expires_at, end)
+    batch.remark(task, command)
     return accept(None, (task.task_id,), lease_expires_at=task.lease_expires_at)
 
 
@@ -138,6 +139,7 @@ def release(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
     if codes:
         return refuse(codes, command, **settled(task, command))
     batch.touch(task, command.fence)
+    batch.remark(task, command)
     task.state = "ready"
     task.attempt -= 1
     batch.offer(task)

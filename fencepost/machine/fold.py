@@ -160,10 +160,10 @@ def live_leases(verdict: Verdict, loaded: Loaded, batch: Batch) -> list[TaskRow]
     ]
 
 
-def grant(row: TaskRow, payload: bytes | None) -> Grant:
+def grant(row: TaskRow, payload: bytes | None, progress: bytes | None) -> Grant:
     """What the worker is told of one lease."""
     return Grant(
         row.task_id, row.queue, row.key, row.worker_id or "", row.fence, row.revision,
         row.attempt, row.max_attempts, row.epoch, row.policy_version, row.granted_at,
-        row.lease_expires_at, payload,
+        row.lease_expires_at, payload, progress,
     )  # fmt: skip

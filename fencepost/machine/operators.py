@@ -47,6 +47,7 @@ def requeue(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
 
 
 def _new_round(batch: Batch, task: TaskRow) -> None:
+    batch.unremark(task)
     task.state = "ready"
     task.round += 1
     task.attempt = 0

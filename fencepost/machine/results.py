@@ -26,6 +26,7 @@ def submit(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
     if codes:
         return _refused(batch, command, task, codes, result, digest, recorded)
     batch.touch(task, command.fence, command.expected_revision)
+    batch.remark(task, command)
     obligations = accept_result(batch, task, result, digest)
     return batch.conclude(caller, request, task, "leased", obligations)
 
@@ -41,6 +42,7 @@ def complete(batch: Batch, caller: Caller, request: Request, task: TaskRow | Non
     if codes:
         return _refused(batch, command, task, codes, result, digest, None)
     batch.touch(task, command.fence, command.expected_revision)
+    batch.remark(task, command)
     obligations = accept_once(batch, task, result, digest)
     task.state = "done"
     followups = [tasks.add_followup(batch, task, new.queue, new) for new in command.followups]
@@ -55,6 +57,7 @@ def fail(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -
     if codes:
         return refuse(codes, command, **settled(task, command))
     batch.touch(task, command.fence)
+    batch.remark(task, command)
     task.state = retry.after_failure(command.then, task)
     if task.state == "ready":
         wait = command.retry_seconds

@@ -88,6 +88,7 @@ def grant(given: Members) -> Grant:
         number(given["attempt"]), number(given["max_attempts"]), number(given["epoch"]),
         number(given["policy_version"]), instant(given["granted_at"]),
         instant(given["lease_expires_at"]), canonical.dumps(given["payload"]),
+        either(canonical.dumps)(given["progress"]),
     )  # fmt: skip
 
 
@@ -115,20 +116,22 @@ def outcome(given: Members, *, replayed: bool | None = None) -> Outcome:
 
 
 def task(given: Members) -> Task:
-    """A task; in a list it comes without its payload."""
+    """A task; in a list it comes without its content."""
     values: dict[str, Any] = {}
     for spec in fields(Task):
         name = _WIRE.get(spec.name, spec.name)
-        value = given.get(name) if name == "payload" else given[name]
+        value = given.get(name) if name in _CONTENT else given[name]
         if spec.name in TIMES:
             value = 0 if value is None else instant(value)
         values[spec.name] = value
     number(values["fence"])
     number(values["revision"])
+    either(text)(values["log"])
     return Task(**values)
 
 
 _WIRE = {"fence": "fencing_token"}
+_CONTENT = ("payload", "progress", "log")
 
 
 def result(given: Members) -> Result:

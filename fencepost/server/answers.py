@@ -49,11 +49,13 @@ class Fault(Exception):
 
 
 def grant_body(grant: Grant) -> bytes:
-    """One lease. Its payload is spliced in: it is canonical already, and may be long."""
-    members = grant._replace(payload=None).to_json()
+    """One lease. Its content is spliced in: it is canonical already, and may be long."""
+    members = grant._replace(payload=None, progress=None).to_json()
     encoded = {name: canonical.dumps(value) for name, value in members.items()}
     if grant.payload is not None:
         encoded["payload"] = grant.payload
+    if grant.progress is not None:
+        encoded["progress"] = grant.progress
     return canonical.join(encoded)
 
 

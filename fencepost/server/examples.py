@@ -10,10 +10,10 @@ _ON_A_TASK = {"task_id": TASK_ID, "reason": "sent twice"}
 _GIVEN: dict[str, dict[str, Any]] = {
     "enqueue": {"queue": "pages", "tasks": [{"payload": {"page": 17}, "key": "page-17"}]},
     "claim": {"queues": ["pages"], "worker_id": "laptop-3", "limit": 10},
-    "renew": {**_LEASE, "lease_seconds": 300},
+    "renew": {**_LEASE, "lease_seconds": 300, "progress": {"line": 40}},
     "submit": {**_LEASE, "result": {"row": 1}, "expected_revision": 0},
     "complete": {**_LEASE, "result": {"text": "..."}},
-    "fail": {**_LEASE, "then": "retry", "reason": "the page is blank"},
+    "fail": {**_LEASE, "then": "retry", "reason": "blank page", "log": "line 41: no text"},
     "release": _LEASE,
     "cancel": _ON_A_TASK,
     "requeue": _ON_A_TASK,

@@ -267,8 +267,7 @@ def _purgeable(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None
             loaded.purgeable += [row[1] for row in rows]
 
 
-
-def payloads(task_ids: Sequence[str]) -> Steps[list[tuple[str, bytes]]]:
-    """(task id, payload) of those that still have one."""
-    rows: list[tuple[str, bytes]] = yield one("payloads", ids=list(task_ids))
-    return rows
+def contents(task_ids: Sequence[str]) -> Steps[dict[str, tuple[bytes, bytes | None]]]:
+    """Payload and progress of the tasks that still have a payload."""
+    rows = yield one("contents", ids=list(task_ids))
+    return {task_id: (payload, progress) for task_id, payload, progress in rows}

@@ -33,8 +33,9 @@ class Transaction(Protocol):
     def save(self, changes: Changes, loaded: Loaded) -> None:
         """Write them, guarded. GuardTripped if a guard refuses; the caller then rolls back."""
 
-    def payloads(self, task_ids: Sequence[str]) -> dict[str, bytes]:
-        """Payload by task id, as the transaction sees them; erased ones are left out."""
+    def contents(self, task_ids: Sequence[str]) -> dict[str, tuple[bytes, bytes | None]]:
+        """Payload and progress by task id, as the transaction sees them; what is erased is left
+        out."""
 
     def commit(self) -> None:
         """Make it durable. OutcomeUnknown if it failed: it may be there or not."""

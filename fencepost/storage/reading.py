@@ -17,21 +17,24 @@ def task(
     scope: str, task_id: str, queues: list[str] | None, *, with_payload: bool = True
 ) -> Steps[tuple[int, Task] | None]:
     """(row id, task) or None where the scope has no such task on one of these queues (None: on
-    any). The payload of another is not even read: that takes the longer, the longer it is."""
+    any). The content of another is not even read: that takes the longer, the longer it is."""
     rows = yield one("task", scope=scope, task_id=task_id)
     if not rows or (queues is not None and _task(rows[0]).queue not in queues):
         return None
-    payload = None
+    content: tuple[bytes | None, ...] = ()
     if with_payload:
-        found = yield one("payload", task=rows[0][-1])
-        payload = json.loads(found[0][0]) if found else None
-    return rows[0][-1], _task(rows[0], payload)
+        content = next(iter((yield one("content", task=rows[0][-1]))), ())
+    return rows[0][-1], _task(rows[0], content)
 
 
-def _task(row: tuple[Any, ...], payload: Any = None) -> Task:
+def _task(row: tuple[Any, ...], content: tuple[bytes | None, ...] = ()) -> Task:
     *columns, reason, erased, _ = row
-    text = None if reason is None else json.loads(reason)
-    return Task(*(*columns, text, bool(erased), payload))
+    payload, progress, log = map(_json, content or (None, None, None))
+    return Task(*(*columns, _json(reason), bool(erased), payload, progress, log))
+
+
+def _json(value: bytes | None) -> Any:
+    return None if value is None else json.loads(value)
 
 
 def task_id_of_key(scope: str, queue: str, key: str) -> Steps[str | None]:

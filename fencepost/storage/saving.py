@@ -113,6 +113,13 @@ def _tasks(changes: Changes, loaded: Loaded) -> Steps[None]:
     if changes.updated:
         rows = [update_columns(t, now) for t in changes.updated.values()]
         yield from _guarded("update_task", rows)
+    if changes.unremarked:
+        yield many("delete_remark", [(task,) for task in changes.unremarked])
+    if changes.remarks:
+        yield many("write_remark", [
+            (task, bytearray(progress or b""), bytearray(log or b""))
+            for task, (progress, log) in changes.remarks.items()
+        ])  # fmt: skip
 
 
 def update_columns(t: TaskRow, now: int) -> tuple[Any, ...]:
@@ -212,7 +219,7 @@ def _bury(
 
 def _drop_content(tasks: list[TaskRow]) -> Steps[None]:
     rows = [(task.id,) for task in tasks]
-    for name in ("delete_naming", "delete_payload", "delete_refused"):
+    for name in ("delete_naming", "delete_payload", "delete_remark", "delete_refused"):
         yield many(name, rows)
 
 

@@ -101,4 +101,8 @@ class Deck:
         if verb == "review":
             return {"revision": draws.randint(1, 2), "verdict": "rejected",
                     "requeue": draws.random() < 0.5}  # fmt: skip
-        return {"then": draws.choice(("retry", "block"))} if verb == "fail" else {}
+        if verb in ("renew", "release", "fail"):
+            made = {"progress": draws.choice(VALUES), "log": draws.choice(("", "a", "b"))}
+            made = {name: value for name, value in made.items() if value}
+            return made | ({"then": draws.choice(("retry", "block"))} if verb == "fail" else {})
+        return {}

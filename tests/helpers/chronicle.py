@@ -19,6 +19,18 @@ PAUSES = (0, 1, SECOND, 30 * SECOND, 60 * SECOND - 1, 60 * SECOND, 60 * SECOND +
 VALUES: tuple[Any, ...] = (
     1, 2, "x", None, [1.5, -0.0, 1e30], {"b": 1, "a": "é\u2028"}, "long " * 12,
 )  # fmt: skip
+MARKS: tuple[Any, ...] = (0, False, "", [1.5, 1e21, None], {"b": 1, "a": "é"})
+LOGS = ("", "half way", "line 41: é\u2028\n\u001b[31mno text")
+LEFT = f'{{"verb":"renew","task_id":"{UNKNOWN}","worker_id":"w1","fencing_token":1,'
+# At and beyond the edge of what a progress and a log may be.
+EDGES = (
+    *(LEFT + told + "}" for told in (
+        '"progress":null', '"progress":NaN', '"log":null', '"log":1', '"log":"\\ud800"',
+        f'"progress":"{"x" * 65_534}"', f'"progress":"{"x" * 65_535}"',
+        f'"log":"{"é" * 8_192}"', f'"log":"{"é" * 8_193}"',
+    )),
+    LEFT.replace("renew", "complete") + '"progress":1}',
+)
 NONSENSE = (
     "", "{}", "[]", "{", '{"verb":"nothing"}', '{"verb":1}', '{"verb":"sweep","limit":0}',
     '{"verb":"sweep","limit":1,"limit":1}', '{"verb":"sweep","limit":true}',
@@ -49,6 +61,7 @@ class Chronicle:
 
     def __init__(self, pair: Pair, seed: int) -> None:
         self.pair, self.rng = pair, random.Random(seed)
+        self.words = random.Random(f"words {seed}")  # what workers leave on the way
         self.tasks: list[str] = []
         self.leases: list[Json] = []
         self.sent: list[tuple[Json, str, str | None]] = []
@@ -196,6 +209,10 @@ class Chronicle:
             command |= rng.choice(({}, {"then": "retry"}, {"then": "give_up"}, {"then": "block"},
                                    {"then": "block"}))  # fmt: skip
             command |= rng.choice(({}, {"retry_seconds": 5}, {"reason": "it broke \u00e9"}))
+        if self.words.random() < 0.4:
+            command["log"] = self.words.choice(LOGS)
+        if verb in ("renew", "fail", "release") and self.words.random() < 0.5:
+            command["progress"] = self.words.choice(MARKS)
         self.tell(command, self.worker(command["worker_id"]), self.key())
 
     def from_outside(self) -> None:
@@ -262,6 +279,7 @@ class Chronicle:
 
     def nonsense(self) -> None:
         self.say(caller(), self.rng.choice(NONSENSE), self.key())
+        self.pair.send(caller(), self.words.choice(EDGES))
 
 
 class Forgetful(Chronicle):

@@ -81,6 +81,7 @@ PATTERNS = {
     fields.name: fields.NAME, fields.key: fields.KEY, fields.task_id: fields.TASK_ID,
     fields.token_id: fields.TOKEN_ID, fields.sha256: fields.SHA256,
 }  # fmt: skip
+TEXTS = {fields.reason: fields.MAX_REASON_BYTES, fields.log: fields.MAX_LOG_BYTES}
 
 
 def inside(check: Any) -> dict[str, Any]:
@@ -90,14 +91,14 @@ def inside(check: Any) -> dict[str, Any]:
 
 def rule_of(check: Any, encode: Any = None) -> dict[str, Any]:
     """A check as the schema that the contract should have for it."""
-    if check is parts.anything:
+    if check in (parts.anything, fields.progress):
         return {}
     if check in NAMED:
         return {"$ref": f"#/$defs/{NAMED[check]}"}
     if check in PATTERNS:
         return {"type": "string", "pattern": f"^{PATTERNS[check].pattern}$"}
-    if check is fields.reason:
-        return {"type": "string", "maxLength": fields.MAX_REASON_BYTES}
+    if check in TEXTS:
+        return {"type": "string", "maxLength": TEXTS[check]}
     if check is fields.flag:
         return {"type": "boolean"}
     told, made = inside(check), check.__qualname__.split(".")[0]
@@ -152,8 +153,10 @@ def values_of(check: Any, encode: Any = None) -> st.SearchStrategy[Any]:
         return st.from_regex(PATTERNS[check], fullmatch=True)
     if check is fields.instant:
         return INSTANTS
-    if check is fields.reason:
-        return st.text(st.characters(codec="utf-8"), max_size=fields.MAX_REASON_BYTES // 4)
+    if check is fields.progress:
+        return JSON.filter(lambda value: value is not None)
+    if check in TEXTS:
+        return st.text(st.characters(codec="utf-8"), max_size=TEXTS[check] // 4)
     if check is fields.flag:
         return st.booleans()
     if check is fields.settings:

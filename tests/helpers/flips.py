@@ -14,6 +14,7 @@ from helpers.workload import opened
 UNBOUND: dict[str, set[str]] = {
     "fencepost_task": {"reason", "lease_expires_at"},
     "fencepost_refused": set(),
+    "fencepost_remark": set(),
     "fencepost_tombstone": set(),
     "fencepost_naming": set(),
     "fencepost_migration": set(),

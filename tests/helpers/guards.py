@@ -35,6 +35,10 @@ def submit(task_id: str) -> c.Command:
     return c.Submit(task_id, WORKER, 2, result={"row": 2}, expected_revision=1)
 
 
+def renew(task_id: str) -> c.Command:
+    return c.Renew(task_id, WORKER, 2, progress=[40], log="said")
+
+
 def cancel(task_id: str) -> c.Command:
     return c.Cancel(task_id)
 
@@ -113,6 +117,11 @@ def _(stand: Stand, changes: Changes, loaded: Loaded) -> None:
 @case("a result under a fence never drawn", "leased", submit)
 def _(stand: Stand, changes: Changes, loaded: Loaded) -> None:
     guard(changes, 3, 1)
+
+
+@case("a progress under the fence before the last", "leased", renew)
+def _(stand: Stand, changes: Changes, loaded: Loaded) -> None:
+    guard(changes, 1, None)
 
 
 @case("a result for a revision that has passed", "leased", submit)

@@ -54,10 +54,11 @@ class History:
             c.Submit(*bound, result=result),
             c.Complete(*bound, result=result),
             c.Complete(*bound, result=result, followups=follow),
-            c.Complete(*bound),
-            c.Fail(*bound, then=self.rng.choice(("retry", "give_up", "block")), reason="why"),
-            c.Release(*bound),
-            c.Renew(*bound, lease_seconds=40),
+            c.Complete(*bound, log="it said this"),
+            c.Fail(*bound, then=self.rng.choice(("retry", "give_up", "block")), reason="why",
+                   log="it broke"),
+            c.Release(*bound, progress={"line": result}),
+            c.Renew(*bound, lease_seconds=40, progress=[result], log="on it"),
         ))  # fmt: skip
 
     def outside(self):

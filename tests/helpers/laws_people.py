@@ -72,7 +72,7 @@ def an_erase_leaves_no_content_of_the_task_or_of_what_it_owes(make: Make) -> Non
         lease = stand.claim()
         lease.submit({"zxq": 1})
         sha256 = stand.dump()["fencepost_result"][0][3]
-        lease.fail("zxq-reason", then="block")
+        lease.fail("zxq-reason", then="block", progress=["zxq"], log="zxq-log")
         live = stand.leased("v", payload="stays", key="stays")
         stand.fp.erase(lease.task_id)
         rows = stand.dump()
@@ -153,12 +153,13 @@ def an_erase_touches_no_other_task(make: Make) -> None:
             lease = stand.leased(key, payload=key, key=key)
             sent.append(c.Request.of(c.Submit(**binding(lease), result=key), key))
             stand.ask(sent[-1], key)
-            lease.fail(key, then="block")
+            lease.fail(key, then="block", progress=key, log=key)
             stand.ask(c.Submit(**binding(lease), result="late"), key)
         mine, other = [task.task_id for task in stand.fp.tasks()]
         stand.fp.erase(mine)
         task = stand.fp.task(other)
         assert (task.payload, task.key, task.reason, task.erased) == ("other",) * 3 + (False,)
+        assert (task.progress, task.log) == ("other", "other")
         assert [r.value for r in stand.fp.results(other)] == ["other"]
         assert [r.value for r in stand.fp.refused(other)] == ["late"]
         assert list(stand.fp.refused(mine)) == []

@@ -110,7 +110,8 @@ def of_what_was_purged_nothing_stays_once_the_horizon_is_over(make: Make) -> Non
         _, told = enqueued(stand, "op-1", *(c.NewTask(n, key=f"k{n}") for n in range(3)))
         for number, task_id in enumerate(told.task_ids):
             lease = stand.claim_of(task_id)
-            stand.ask(c.Complete(**binding(lease), result=number), WORKER, key=f"done-{number}")
+            done = c.Complete(**binding(lease), result=number, log="said")
+            stand.ask(done, WORKER, key=f"done-{number}")
         stand.fp.set_policy(retain_seconds=0)
         over(stand, *(task.task_id for task in stand.fp.tasks()))
         buried = 1 + 3 + 3 + 3  # the enqueue, its tasks, their completions, the cancels of messages
@@ -119,7 +120,7 @@ def of_what_was_purged_nothing_stays_once_the_horizon_is_over(make: Make) -> Non
         over(stand, stand.task())
         rows = stand.dump()
         assert len(rows["fencepost_tombstone"]) == 2, "of the last enqueue and its cancel"
-        for table in ("task", "payload", "result", "refused", "naming"):
+        for table in ("task", "payload", "remark", "result", "refused", "naming"):
             assert rows[f"fencepost_{table}"] == [], table
         opened = [json.loads(view.body)["verb"] for view in stand.fp.entries() if view.receipt]
         assert set(opened) == {"queue.set", "claim", "scope.set_policy", "purge"}

@@ -138,6 +138,18 @@ def receipts_by_request(stand: Stand) -> None:
 
 
 @lookup
+def contents(stand: Stand) -> None:
+    first, second, third = rows(stand, "task")[:3]
+    for task, mark in ((second, b"2"), (third, b"3")):
+        stand.connection.execute(
+            "insert into fencepost_remark values (?, ?, null)", (task["id"], mark)
+        )
+    asked = [first["task_id"], second["task_id"], "no"]
+    assert found(stand, "contents", ids=asked) == sorted(asked[:2])
+    assert [m for m in found(stand, "contents", 2, ids=asked[1:]) if m] == [b"2"]
+
+
+@lookup
 def result_entry(stand: Stand) -> None:
     for own in rows(stand, "result"):
         place = {name: own[name] for name in ("task", "round", "sha256")}

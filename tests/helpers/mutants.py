@@ -24,7 +24,8 @@ from fencepost.machine import (
 )
 from fencepost.rules import authority, fence, lifecycle, limits, retry
 from fencepost.rules import results as result_rules
-from fencepost.storage import loading
+from fencepost.storage import loading, saving
+from fencepost.storage.sqlite import driver
 from helpers.faults import Patch, edit, replace_function
 
 
@@ -48,6 +49,15 @@ def gone(rule: Callable[..., Any], law: str) -> Mutant:
 def bent(name: str, function: Callable[..., Any], old: str, new: str, law: str) -> Mutant:
     """One piece of a function's source changed."""
     return Mutant(name, lambda patch: edit(patch, function, old, new), law)
+
+
+def restated(name: str, statement: str, old: str, new: str, law: str) -> Mutant:
+    """One piece of a statement changed."""
+    sql = driver.STATEMENTS[statement]
+    assert sql.count(old) == 1
+    return Mutant(
+        name, lambda patch: patch.setitem(driver.STATEMENTS, statement, sql.replace(old, new)), law
+    )
 
 
 PRIORITY = "claims_go_by_priority_and_then_by_age_and_never_before_the_time"
@@ -75,6 +85,10 @@ RELEASED = "a_release_gives_back_the_attempt_and_not_the_fence"
 ORDER = "several_issues_are_told_in_the_order_of_the_rules"
 LIVE = "a_replayed_claim_shows_the_leases_that_still_live"
 NAMED_AGAIN = "an_erase_takes_the_receipts_that_name_its_task_again_and_no_others"
+GIVEN_ON = "what_an_attempt_leaves_is_given_to_the_next_one"
+LOGGED = "every_verb_of_a_lease_may_leave_a_log"
+WORDS = "each_word_replaces_its_like_and_leaves_the_other"
+NEW_ROUND = "a_new_round_begins_without_the_words_of_the_last"
 NEVER_AGAIN = "an_erased_command_is_never_carried_out_again"
 
 RULES = [
@@ -207,6 +221,25 @@ MACHINE = [
     bent("a renewal shortens", claims.renew, "max(task.lease_expires_at, end)", "end", RENEWED),
     bent("a renewal is not kept", claims.renew, "batch.touch(task, command.fence)", "pass",
          "a_renewed_lease_is_nobody_elses"),
+    *(bent(f"a {verb.__name__} leaves no word", verb, "batch.remark(task, command)", "pass", LOGGED)
+      for verb in (claims.renew, claims.release, results.submit, results.complete, results.fail)),
+    bent("progress takes the log of its batch with it", batch.Batch.remark,
+         'given.get("log", log)', 'given.get("log")', WORDS),
+    bent("a log takes the progress of its batch with it", batch.Batch.remark,
+         'given.get("progress", progress)', 'given.get("progress")', WORDS),
+    bent("progress is not given on", fold.grant, "payload, progress,", "payload, None,", GIVEN_ON),
+    bent("a new round keeps the words", operators._new_round, "batch.unremark(task)", "pass",
+         NEW_ROUND),
+    bent("a new round keeps the words of its batch", batch.Batch.unremark,
+         "self.changes.remarks.pop(task.id, None)", "pass", NEW_ROUND),
+    bent("a new round keeps the words of before", batch.Batch.unremark,
+         "self.changes.unremarked.add(task.id)", "pass", NEW_ROUND),
+    bent("the words of a new round go with those of the last", saving._tasks,
+         "if changes.unremarked:", "if False:", NEW_ROUND),
+    restated("a log takes the progress with it", "write_remark",
+             "coalesce(excluded.progress, progress)", "excluded.progress", WORDS),
+    restated("progress takes the log with it", "write_remark",
+             "coalesce(excluded.log, log)", "excluded.log", WORDS),
     bent("a sweep settles live leases", claims.sweep,
          "if lapsed(row, batch.moment(row.scope))", "", "a_sweep_leaves_its_own_batch_alone"),
     bent("a revision does not step", results.accept_result, "task.revision += 1",

@@ -54,7 +54,9 @@ def draft(verb: str) -> Draft:
     made = Draft(verb, OWN_STATE.get(verb, "leased"))
     if verb in LEASE_VERBS:
         made.kind = "worker"
-        made.fields = {"fence": FENCE, "epoch": 0, "policy_version": 0}
+        made.fields = {"fence": FENCE, "epoch": 0, "policy_version": 0, "log": "said"}
+    if verb in ("renew", "fail", "release"):
+        made.fields |= {"progress": [40]}
     if verb in HANDING_IN:
         made.fields |= {"result": SECOND_RESULT, "expected_revision": 1}
     if verb == "review":

@@ -124,6 +124,17 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
         "insert into fencepost_payload values (999, x'00', x'00')",
         {"stray"}, "stray_payloads",
     ),
+    "a stray progress": (
+        "insert into fencepost_remark values (999, x'31', null)",
+        {"stray"}, "stray_remarks",
+    ),
+    "a log left of an erased task": (
+        """
+        insert into fencepost_remark select min(id), null, x'2222' from fencepost_task where
+        erased > 0
+        """,
+        {"stray"}, "stray_remarks",
+    ),
     "an edited payload": (
         "update fencepost_payload set body = x'7b7d' where task = 1",
         {"payload"}, None,
@@ -292,5 +303,12 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
     "a token without its row": (
         "delete from fencepost_token where actor = 'w'",
         {"token"}, None,
+    ),
+    "an obligation of another task": (
+        """
+        update fencepost_task set parent = parent + 1 where id = (select min(id) from
+        fencepost_task where parent > 0)
+        """,
+        {"row_edited"}, None,
     ),
 }  # fmt: skip

@@ -53,7 +53,9 @@ MORE = {
     **{verb: {"fencing_token": 0, "reason": "é"} for verb in ("cancel", "requeue", "erase")},
 }  # fmt: skip
 for _verb in ("renew", "submit", "complete", "fail", "release"):
-    MORE[_verb] = {**MORE.get(_verb, {}), "epoch": 0, "policy_version": 7}
+    MORE[_verb] = {**MORE.get(_verb, {}), "epoch": 0, "policy_version": 7, "log": "é\n"}
+for _verb in ("renew", "fail", "release"):
+    MORE[_verb]["progress"] = {"line": [40, None]}
 
 
 def body(verb, members):

@@ -108,6 +108,14 @@ create table fencepost_payload (
     body blob not null
 ) strict;
 
+-- What a worker leaves beside its results: how far it has come, for the next attempt, and what
+-- the work has said, for people. A task has a row once something was left.
+create table fencepost_remark (
+    task integer primary key references fencepost_task (id),
+    progress blob,
+    log blob
+) strict;
+
 -- At most one result for each task and revision, and each result once in a round.
 create table fencepost_result (
     task integer not null references fencepost_task (id),

@@ -59,6 +59,9 @@ where (task = ? or number in (?, ?)) and task is not null and body is not null
 -- name: delete_payload
 delete from fencepost_payload where task = ?;
 
+-- name: delete_remark
+delete from fencepost_remark where task = ?;
+
 -- name: delete_refused
 delete from fencepost_refused where task = ?;
 

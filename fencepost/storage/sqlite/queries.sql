@@ -119,10 +119,12 @@ from json_each(:keys) j cross join fencepost_task t indexed by fencepost_task_ke
 -- name: salts
 select p.task, p.salt from json_each(:ids) j cross join fencepost_payload p on p.task = j.value;
 
--- name: payloads
-select t.task_id, p.body from json_each(:ids) j
+-- name: contents
+select t.task_id, p.body, r.progress from json_each(:ids) j
     cross join fencepost_task t indexed by fencepost_task_id on t.task_id = j.value
-    cross join fencepost_payload p on p.task = t.id;
+    cross join fencepost_payload p on p.task = t.id
+    left join fencepost_remark r
+    on r.task = t.id;
 
 -- name: result_entry
 select entry from fencepost_result indexed by fencepost_result_once
@@ -184,6 +186,12 @@ set state = ?, place = ?, rank = ?, due_at = ?, attempt = ?, round = ?, revision
     epoch = ?, policy_version = ?, worker_id = ?, granted_at = ?, lease_expires_at = ?,
     changed_at = ?, entry = ?, reason = nullif(?, x''), erased = ?
 where id = ? and fence = ? and ? in (-1, revision) and erased = 0;
+
+-- name: write_remark
+-- its task's row is guarded in the same transaction: who may not change that leaves nothing here
+insert into fencepost_remark (task, progress, log) values (?, nullif(?, x''), nullif(?, x''))
+on conflict (task) do update set progress = coalesce(excluded.progress, progress),
+    log = coalesce(excluded.log, log);
 
 -- name: insert_result
 insert into fencepost_result (task, revision, round, sha256, entry, commitment, body)

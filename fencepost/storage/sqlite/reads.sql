@@ -23,8 +23,9 @@ where q.scope = :scope and (:queues is null or q.queue in (select value from jso
     and (:state is null or t.state = :state) and t.id > :after
 order by t.id limit :limit;
 
--- name: payload
-select p.body from fencepost_payload p where p.task = :task;
+-- name: content
+select p.body, r.progress, r.log
+from fencepost_payload p left join fencepost_remark r on r.task = p.task where p.task = :task;
 
 -- name: results
 select r.revision, r.round, r.sha256, r.commitment, r.entry, r.body

@@ -15,7 +15,7 @@ update fencepost_store set scrub = 1 - scrub where id = 1;
 -- name: roots
 select rootpage from sqlite_master
 where rootpage > 0 and tbl_name in ('fencepost_task', 'fencepost_payload', 'fencepost_result',
-    'fencepost_entry', 'fencepost_refused');
+    'fencepost_remark', 'fencepost_entry', 'fencepost_refused');
 
 -- name: page_size
 pragma page_size;

@@ -59,8 +59,8 @@ class SqliteTransaction:
         if changes.erases():
             self.connection.execute(scrub.SQL["mark"])
 
-    def payloads(self, task_ids: Sequence[str]) -> dict[str, bytes]:
-        return dict(self.run(loading.payloads(task_ids)))
+    def contents(self, task_ids: Sequence[str]) -> dict[str, tuple[bytes, bytes | None]]:
+        return self.run(loading.contents(task_ids))
 
     def run(self, steps: Steps[T]) -> T:
         """Drive steps, with SQLite's errors in our words."""

@@ -6,6 +6,7 @@ drop table if exists fencepost_node;
 drop table if exists fencepost_naming;
 drop table if exists fencepost_entry;
 drop table if exists fencepost_result;
+drop table if exists fencepost_remark;
 drop table if exists fencepost_payload;
 drop table if exists fencepost_task;
 drop table if exists fencepost_token;

@@ -37,6 +37,10 @@ from fencepost_token order by token_id;
 select count(*) from fencepost_payload p
 where not exists (select 1 from fencepost_task t where t.id = p.task);
 
+-- name: stray_remarks
+select count(*) from fencepost_remark r
+where not exists (select 1 from fencepost_task t where t.id = r.task and t.erased = 0);
+
 -- name: stray_refused
 select count(*) from fencepost_refused r
 where not exists (

@@ -94,7 +94,7 @@ class Notes:
 
     def _granted(self, grant: Grant, word: str, max_result_bytes: int | None) -> bool:
         known = self.latest(grant.task_id)
-        if known is not None and grant.fence <= known.fence:
+        if known is not None and not _later(grant, known):
             return False  # noted before: the claim was answered twice
         lease = {
             "fence": grant.fence, "epoch": grant.epoch, "attempt": grant.attempt,
@@ -321,6 +321,12 @@ class Notes:
             message = f"{kept.task_id} is no conflict that waits for a word"
             raise NotFound(Outcome("failed", ("not_found",), message))
         self.step("human", kept.label, word)
+
+
+def _later(grant: Grant, known: Kept) -> bool:
+    """A claim's answer names only leases that are live. One of a lower fence than is known here is
+    of a store that was rolled back; one of an earlier time is of a clock that was reset."""
+    return grant.fence > known.fence or grant.granted_at > known.granted_at
 
 
 def _too_long(kept: Kept, content: bytes) -> Refused | None:

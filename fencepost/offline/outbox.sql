@@ -39,7 +39,7 @@ values (:task_id, :label, :queue, :key, :payload, :base_revision, :fence, :epoch
 update outbox_task set fence = :fence, epoch = :epoch, attempt = :attempt,
     max_attempts = :max_attempts, granted_at = :granted_at, lease_expires_at = :lease_expires_at,
     waits = null
-where id = :id and fence < :fence returning id;
+where id = :id;
 
 -- name: set_base
 update outbox_task set base_revision = :base_revision, policy_version = :policy_version

@@ -18,7 +18,7 @@ from fencepost.offline.values import Kept, Report, Sending
 
 MOST_TRIES = 4  # of one command in one sync: sent, claimed, written anew, sent
 LONGEST_SHOWN = 64 * 1024  # bytes of another's result that are kept in a conflict
-RELEASED = "the task has moved on while it was claimed again"
+MOVED_ON = "the task has moved on while it was being claimed again"
 
 
 class Sync:
@@ -66,15 +66,18 @@ class Sync:
                 self._conflict(command, verdict.code, outcome.message, told)
                 return
             if verdict.means == "claim":
-                if stop := self._claim_again(command):
-                    verdict = Verdict("wait", stop)
-                else:
-                    verdict, theirs, told = self._judge(command, outcome)
-                    if verdict.means == "conflict":
+                stop = self._claim_again(command)
+                verdict, theirs, told = self._judge(command, outcome)
+                if verdict.means == "conflict":  # it has moved on between looking and claiming
+                    if not stop:
                         self._release(command)
-                        self._conflict(command, verdict.code, RELEASED, told)
-                        return
-            if verdict.means == "wait" or not self._anew(command, theirs):
+                    self._conflict(command, verdict.code, MOVED_ON, told)
+                    return
+                if stop:
+                    self._wait(command, stop)
+                    return
+                self._anew(command, theirs)
+            elif verdict.means == "wait" or not self._anew(command, theirs):
                 self._wait(command, verdict.code or code)
                 return
             command = self._current(command)
@@ -152,10 +155,6 @@ class Sync:
     def _claim_again(self, command: Sending) -> str:
         """Take the one task again; the empty text, or the code for which it could not be."""
         kept = self.notes.kept(command.taking)
-        before = [row for row in self.file.rows("open_claims") if row[3] == kept.id]
-        for number, key, body, _ in before:
-            if self._claimed(number, Request.read(body, key)) == "":
-                return ""
         request = Request.of(Claim(self.file.worker_id, None, kept.task_id), random_key())
         assert request.key is not None
         number = self.notes.claim_written(request.key, request.body, kept.id)
@@ -176,14 +175,16 @@ class Sync:
         return ""
 
     def _anew(self, command: Sending, theirs: Theirs) -> bool:
-        assert theirs.task is not None
+        """New bytes where the old ones do not fit the lease that is held now."""
+        if theirs.task is None:
+            return False
         there = {sha256 for _, sha256 in theirs.results if sha256 is not None}
         return self.notes.rewrite(command, theirs.task.revision, there)
 
     def _release(self, command: Sending) -> None:
         """What was claimed for nothing is given back. If this is lost, the lease ends by itself."""
         kept = self.notes.kept(command.taking)
-        self.fp.execute([Release(kept.task_id, self.file.worker_id, kept.fence)])
+        self.fp.execute([Request.of(Release(kept.task_id, self.file.worker_id, kept.fence))])
 
     def _wait(self, command: Sending, code: str) -> None:
         self._stuck.add(command.taking)

@@ -78,7 +78,9 @@ class Taking:
             size = max(size // 2, 1) if length > MANY_BYTES else size
         return found
 
-    def _send(self, number: int, request: Request) -> tuple[list[str], int, int]:
+    def _send(
+        self, number: int, request: Request, *, again: bool = False
+    ) -> tuple[list[str], int, int]:
         """The tasks that a claim brought, the bytes of their payloads, and how many were given."""
         (outcome,) = self.fp.execute([request])
         if not outcome.accepted:
@@ -91,7 +93,7 @@ class Taking:
             raise error
         limits = {grant.queue: self._limit(grant.queue) for grant in outcome.grants}
         limit = next(iter(limits.values()), None)
-        new = self.notes.claim_answered(number, outcome, again=False, max_result_bytes=limit)
+        new = self.notes.claim_answered(number, outcome, again, limit)
         length = sum(len(grant.payload or b"") for grant in outcome.grants)
         return new, length, len(outcome.grants)
 
@@ -100,20 +102,17 @@ class Taking:
             self._limits[queue] = self.fp.queue(queue).max_result_bytes
         return self._limits[queue]
 
-    def hear_again(self) -> list[str]:
-        """At a sync: the leases of takes whose answer was lost, if they ever reached the store. One
-        that did not is given up: nobody wants new tasks now."""
-        found: list[str] = []
+    def hear_again(self) -> None:
+        """At a sync: the leases of claims whose answer was lost, if they ever reached the store.
+        One that did not is given up: nobody wants new tasks now, and what has to be claimed again
+        is found out anew."""
         for number, key, body, taking in self.file.rows("open_claims"):
-            if taking is not None:
-                continue
             try:
                 self.fp.receipt(key, actor=self.file.worker_id)
             except NotFound:
                 self.notes.claim_ended(number, "void")
                 continue
-            found += self._send(number, Request.read(body, key))[0]
-        return found
+            self._send(number, Request.read(body, key), again=taking is not None)
 
 
 def is_verdict(outcome: Outcome) -> bool:

@@ -6,14 +6,17 @@ The four controls of the promise, and two of ours, show that a breach would be s
 
 from __future__ import annotations
 
+import errno
 import logging
 
 import pytest
 from helpers import lives
+from helpers.lab import START
 from helpers.power import every_mode, in_turn, tried
-from helpers.recorded import lying, record, too_early
+from helpers.recorded import lying, opened, record, too_early
 
-from fencepost.storage.sqlite import scrub
+from fencepost.issues import Unavailable
+from fencepost.storage.sqlite import connect, scrub
 from fencepost.storage.sqlite.store import SqliteStore
 
 SEED = 3
@@ -103,3 +106,65 @@ def test_a_commit_that_failed_comes_back_unless_the_log_goes_on_over_it(monkeypa
     monkeypatch.setattr(scrub, "overwrite_log", lambda connection: None)
     trials = with_failing_syncs(lives.accompanied, lambda syncs: (syncs // 3, syncs, 2))
     assert any(trial.problems for _, trial in trials)
+
+
+# -- a process dies at a sync, another comes, then the power goes
+
+
+def with_deaths(dies):
+    """One process dies just before its sync, or after it has failed and nothing was reopened; the
+    next asks the same again and goes on. Cuts from there on."""
+    whole = record(lives.of_the_next, SEED)
+    for number in range(2, syncs_of(whole) + 1, 2):
+        recording = record(lives.of_the_next, SEED, fail_sync=number, dies=dies)
+        (died,) = (n for n, event in enumerate(recording.log) if event[0] == "died")
+        near = lambda n, died=died: in_turn(n) if died - 2 <= n <= died + 50 else ()  # noqa: E731
+        yield number, tried(recording, near, SEED, whole)
+
+
+@pytest.mark.parametrize("dies", ["before", "after"])
+def test_what_is_told_after_a_process_has_died_at_a_sync_is_true_after_a_power_cut(dies):
+    cuts = 0
+    for number, trial in with_deaths(dies):
+        assert trial.problems == [], f"sync {number}"
+        cuts += trial.cuts
+    print(f"seed {SEED}: {cuts} cuts")
+    assert cuts > 300
+
+
+@pytest.mark.parametrize("dies", ["before", "after"])
+def test_it_would_be_lost_if_the_log_were_read_as_it_was_left(dies, monkeypatch):
+    """A receipt was told from the log of a dead process, the power went, and it was gone."""
+    monkeypatch.setattr(connect, "settle_log", lambda path, writable: None)
+    assert any(trial.problems for _, trial in with_deaths(dies))
+
+
+def test_the_log_is_not_dropped_from_memory_while_others_read_by_its_index(tmp_path, monkeypatch):
+    dropped = []
+    monkeypatch.setattr(connect.os, "posix_fadvise", lambda *given: dropped.append(given))
+    with opened(tmp_path / "work.db", START, create=True) as first:
+        first.enqueue("q", 1)
+        dropped.clear()
+        with opened(tmp_path / "work.db", START) as second:
+            assert second.stats()["queues"] and dropped == []
+        log = (tmp_path / "work.db-wal").read_bytes()
+    (tmp_path / "work.db-wal").write_bytes(log)  # as a process leaves it that was killed
+    with opened(tmp_path / "work.db", START) as third:
+        assert third.stats()["queues"] and len(dropped) >= 1
+
+
+def test_a_store_whose_log_cannot_be_synced_is_not_opened(tmp_path, monkeypatch):
+    with opened(tmp_path / "work.db", START, create=True) as fp:
+        fp.enqueue("q", 1)
+        log = (tmp_path / "work.db-wal").read_bytes()
+    (tmp_path / "work.db-wal").write_bytes(log)
+
+    def broken(handle):
+        raise OSError(errno.EIO, "the disk could not sync")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connect.os, "fsync", broken)
+        with pytest.raises(Unavailable, match="its log cannot be synced"):
+            opened(tmp_path / "work.db", START)
+    with opened(tmp_path / "work.db", START) as fp:
+        assert fp.verify().clean

@@ -19,6 +19,7 @@ from fencepost.clock import to_rfc3339
 from fencepost.handle import Handle
 from fencepost.handle.journal import verified
 from fencepost.issues import InvalidRequest, JournalBroken, Unavailable
+from fencepost.storage.sqlite.connect import sync_folder
 from fencepost.storage.sqlite.copying import integrity, sealed_file
 from fencepost.storage.steps import Read, rows_of
 from fencepost.version import VERSION
@@ -53,7 +54,7 @@ def backup(
             os.unlink(manifest)  # never a new file beside the manifest of an old one
         os.replace(partial, path)
         os.replace(_beside(manifest, ".partial"), manifest)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise Unavailable(f"{path}: the backup could not be written: {error}") from error
     return facts
@@ -135,14 +136,3 @@ def _write(path: Path, facts: dict[str, Any]) -> None:
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """So that the names survive a power cut as the bytes do."""
-    if os.name == "nt":
-        return  # a folder cannot be opened there
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -21,7 +21,7 @@ import itertools
 import os
 import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,25 +37,47 @@ Event = tuple[Any, ...]
 
 class Recorder(apsw.VFS):
     """The log: ("create", name, file) ("delete", name, synced) ("write", file, offset, bytes)
-    ("truncate", file, size) ("sync", file, folder too?) ("lost", file): a sync that failed.
-    Whoever tests adds events of his own. Files are numbers, since a name may be used again."""
+    ("truncate", file, size) ("sync", file, folder too?) ("lost", file): a sync that failed;
+    ("settled", file, bytes): what is read from now on is what the disk has. Whoever tests adds
+    events of his own. Files are numbers, since a name may be used again.
+
+    With `home` set only files in that folder are recorded. `dies` is called where the process ends
+    at the sync that fails, or with `before` just before it: the disk is not asked.
+    """
 
     def __init__(self) -> None:
         self.name = f"recorder-{next(_numbers)}"
         self.log: list[Event] = []
         self.syncs = 0
         self.fail_sync = 0  # the number of the sync that fails, counted from 1; 0: none
+        self.before = False
+        self.dies: Callable[[], None] = lambda: None
+        self.home: str | None = None
+        self.open: list[RecordedFile] = []
         self._files: dict[str, int] = {}
         self._count = itertools.count(1)
         super().__init__(self.name, "unix", maxpathname=0)
 
     def xOpen(self, name: Any, flags: list[int]) -> RecordedFile:  # noqa: N802  SQLite's name
-        return RecordedFile(self, name, flags)
+        self.open.append(RecordedFile(self, name, flags))
+        return self.open[-1]
 
     def xDelete(self, name: str, sync_folder: bool) -> None:  # noqa: N802
-        self.log.append(("delete", os.path.basename(name), bool(sync_folder)))
-        self._files.pop(os.path.basename(name), None)
+        if self.here(name):
+            self.log.append(("delete", os.path.basename(name), bool(sync_folder)))
+            self._files.pop(os.path.basename(name), None)
         super().xDelete(name, sync_folder)
+
+    def here(self, path: str) -> bool:
+        """Whether the file is to be recorded."""
+        return self.home is None or os.path.dirname(path) == self.home
+
+    def leave(self, home: str) -> None:
+        """The process has ended: what it had open is no longer recorded, only what is in `home`."""
+        for file in self.open:
+            file.forget()
+        self.open.clear()
+        self.home = home
 
     def file_of(self, path: str) -> int:
         """The number of the file that has this name now."""
@@ -69,7 +91,9 @@ class Recorder(apsw.VFS):
         """A sync is asked for. Raises if it is the one that shall fail."""
         self.syncs += 1
         if self.syncs == self.fail_sync:
-            self.log.append(("lost", file))
+            if not self.before:
+                self.log.append(("lost", file))
+            self.dies()
             raise apsw.IOError("injected: the disk could not sync")
         self.log.append(("sync", file, folder))
 
@@ -86,7 +110,11 @@ class RecordedFile(apsw.VFSFile):
         # SQLite syncs the folder with the first sync of a journal or log that it may create.
         self._sync_folder = bool(flags[0] & JOURNALS and flags[0] & apsw.SQLITE_OPEN_CREATE)
         super().__init__("unix", name, flags)
-        self._file = recorder.file_of(path) if path else 0
+        self._file = recorder.file_of(path) if path and recorder.here(path) else 0
+
+    def forget(self) -> None:
+        """What is done to it from now on is not recorded."""
+        self._file = 0
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         if self._file:
@@ -105,26 +133,47 @@ class RecordedFile(apsw.VFSFile):
 
 
 def recorded_os(recorder: Recorder) -> SimpleNamespace:
-    """The part of `os` that scrub.py writes the file with, recorded too."""
+    """The part of `os` that the store itself looks after its files with, recorded too. Dropping
+    what is cached of a file shows what the disk has of it, after a sync that failed: any part."""
     files: dict[int, int] = {}
 
     def opened(path: str, flags: int) -> int:
         handle = os.open(path, flags)
-        files[handle] = recorder.file_of(path)
+        if os.path.isdir(path):
+            files[handle] = 0
+        elif recorder.here(str(path)):
+            files[handle] = recorder.file_of(path)
         return handle
 
     def write(handle: int, data: bytes) -> int:
         at = os.lseek(handle, 0, os.SEEK_CUR)
-        recorder.log.append(("write", files[handle], at, bytes(data)))
+        if handle in files:
+            recorder.log.append(("write", files[handle], at, bytes(data)))
         return os.write(handle, data)
 
     def fsync(handle: int) -> None:
-        try:
-            recorder.synced(files[handle], False)
-        except apsw.IOError as error:
-            raise OSError(errno.EIO, str(error)) from error
+        if handle in files:
+            try:
+                recorder.synced(files[handle], files[handle] == 0)
+            except apsw.IOError as error:
+                raise OSError(errno.EIO, str(error)) from error
 
-    return SimpleNamespace(**{**vars(os), "open": opened, "write": write, "fsync": fsync})
+    def advise(handle: int, offset: int, length: int, advice: int) -> None:
+        disk = Disk()
+        for event in recorder.log:
+            disk.feed(event)
+        content = disk.settled(files.get(handle, 0), random.Random(len(recorder.log)))
+        if content is not None:
+            recorder.log.append(("settled", files[handle], content))
+            os.truncate(handle, 0)
+            os.pwrite(handle, content, 0)
+
+    def close(handle: int) -> None:
+        files.pop(handle, None)
+        os.close(handle)
+
+    return SimpleNamespace(**{**vars(os), "open": opened, "write": write, "fsync": fsync,
+                              "posix_fadvise": advise, "close": close})  # fmt: skip
 
 
 class Disk:
@@ -162,6 +211,16 @@ class Disk:
                     self._sync_folder()
             case ("lost", file):  # Linux tells the error once and takes the pages for written
                 self._doubtful[file] = self._pending.pop(file, [])
+            case ("settled", file, content):
+                self._durable[file] = bytearray(content)
+                del self._doubtful[file]
+                self._later.pop(file, None)
+
+    def settled(self, file: int, chance: random.Random) -> bytes | None:
+        """What may be read of a file of which a sync had failed; None where none had."""
+        if file not in self._doubtful:
+            return None
+        return self._content(file, chance.choice(MODES), chance, pending="all")
 
     def _sync_folder(self) -> None:
         for files in self._names.values():
@@ -177,12 +236,14 @@ class Disk:
                 found[name] = self._content(file, mode, chance)
         return found
 
-    def _content(self, file: int, mode: str, chance: random.Random) -> bytes:
+    def _content(
+        self, file: int, mode: str, chance: random.Random, pending: str | None = None
+    ) -> bytes:
         content = bytearray(self._durable[file])
         for events, how in (
             (self._doubtful.get(file, []), chance.choice((mode, "all"))),
             (self._later.get(file, []), "all"),
-            (self._pending.get(file, []), mode),
+            (self._pending.get(file, []), pending or mode),
         ):
             for event in _survivors(events, how, chance):
                 _apply(content, event)

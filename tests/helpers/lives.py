@@ -72,6 +72,23 @@ def accompanied(stage: Stage) -> None:
         patient(stage)
 
 
+def of_the_next(stage: Stage) -> None:
+    """One process after the other: where the first has died, the next is asked the same again,
+    tells what it finds, and goes on."""
+    history = History(_until_it_works(lambda: stage.fp), stage.clock, random.Random(stage.seed))
+    for turn in range(10):
+        history.fp = _until_it_works(lambda: stage.fp)
+        asked = history.commands()
+        outcomes = _until_it_works(lambda sent=asked: stage.fp.execute(sent))
+        if stage.dead:
+            outcomes = _until_it_works(lambda sent=asked: stage.fp.execute(sent))
+        history.leases = (history.leases + [g for o in outcomes for g in o.grants])[-12:]
+        history.tasks = (history.tasks + [t for o in outcomes for t in o.task_ids])[-40:]
+        if turn == 4:
+            _until_it_works(stage.fp.seal)
+            stage.acked()
+
+
 def _until_it_works(ask: Callable[[], Any]) -> Any:
     for left in (2, 1, 0):
         try:

@@ -25,7 +25,7 @@ from helpers.recorded import NOTHING, Recording, Told, forget_cleaned, opened, s
 from helpers.scratch import scratch
 
 ENDS_OF_RECEIPTS = frozenset(["receipt_erased", "scope_revoked"])
-EVENTS = ("create", "delete", "write", "truncate", "sync", "lost")  # those of the disk
+EVENTS = ("create", "delete", "write", "truncate", "sync", "lost", "settled")  # those of the disk
 
 
 class Found(NamedTuple):
@@ -93,9 +93,7 @@ class Trial:
                 found[begun] = event[1]
         return found
 
-    def _cut(
-        self, disk: Disk, mode: str, number: int, allowed: list[str], promised: bool
-    ) -> None:
+    def _cut(self, disk: Disk, mode: str, number: int, allowed: list[str], promised: bool) -> None:
         self.cuts += 1
         files = disk.cut(mode, self.chance)
         parts = [hashlib.sha256(name.encode() + data).digest() for name, data in files.items()]
@@ -157,11 +155,17 @@ class Trial:
                 if wrong := _receipt_lost(fp, told):
                     return wrong
         heard = [place for place in places if self.told[place]]
-        around = [p for p in heard if p <= number][-1:] + [p for p in heard if p > number][:1]
+        around = [p for p in heard if p <= number][-1:]
+        # what came next was told of this disk, unless the next one found another on it
+        around += [p for p in heard if p > number and not self._settled(number, p)][:1]
         ends = {told.request.command.verb for place in around for told in self.told[place]}
         gone = ENDS_OF_RECEIPTS if ends & {"erase", "purge", "scope.revoke"} else frozenset()
         wrongs = (_send_again(fp, self.told[place], gone) for place in around)
         return next(filter(None, wrongs), None)
+
+    def _settled(self, begin: int, end: int) -> bool:
+        """Whether meanwhile somebody has looked what a failed sync had left on the disk."""
+        return any(event[0] == "settled" for event in self.log[begin:end])
 
 
 def left_of(markers: Iterable[str], files: Iterable[bytes]) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from fencepost.engine import Call, SystemDraw, writer
 from fencepost.handle import Handle, open_handle, verbs
 from fencepost.issues import OutcomeUnknown
 from fencepost.model import Caller
-from fencepost.storage.sqlite import scrub, store
+from fencepost.storage.sqlite import connect, scrub, store
 from helpers import apsw_sqlite
 from helpers.disk import Event, Recorder, recorded_os
 from helpers.lab import SCOPE, START
@@ -58,9 +59,13 @@ class Stage:
         self.journal = "wal"
         self.told: dict[int, list[Told]] = {}
         self._handle: Handle | None = None
+        self.dead = False
+        self._left: list[Handle] = []
 
     def note(self, what: str, connection: Any) -> None:
         """A commit begins or has ended on a connection."""
+        if self.dead:
+            return
         after = (state_of(connection),) if what == "committed" else ()
         self.recorder.log.append((what, *after))
 
@@ -68,7 +73,11 @@ class Stage:
     def fp(self) -> Handle:
         """The handle, opened when it is first asked for and after each `leave`."""
         if self._handle is None:
-            self._handle = opened(self.path, self.clock.wall(), self.clock, self.seed, create=True)
+            self.dead = False
+            create = not (self._left and self.told)  # who comes next knows that it is there
+            self._handle = opened(
+                self.path, self.clock.wall(), self.clock, self.seed, create=create
+            )
             self.acked()
         return self._handle
 
@@ -77,6 +86,30 @@ class Stage:
         if self._handle is not None:
             self._handle.close()
             self._handle = None
+
+    def die(self) -> None:
+        """The process ends here, whatever it still says. Nothing of it is closed; the next one
+        finds the files as they are, and no index of the log."""
+        self.recorder.log.append(("died",))
+        self.dead = True
+        home = self.path.parent / "next"
+        home.mkdir()
+        for end in ("", "-journal", "-wal"):
+            path = self.path.with_name(self.path.name + end)
+            if path.exists():
+                shutil.copyfile(path, home / path.name)
+        self.path = home / self.path.name
+        self.recorder.leave(str(home))
+        if self._handle is not None:
+            self._left.append(self._handle)
+            self._handle = None
+
+    def end(self) -> None:
+        """Close all; what the dead do is not recorded."""
+        self.leave()
+        self.dead = True
+        for handle in self._left:
+            handle.close()
 
     def erase(self, task_id: str, marker: str) -> None:
         """Erase a task; no nine bytes of its marker may be left once that is answered, or once
@@ -87,6 +120,8 @@ class Stage:
 
     def acked(self, told: list[Told] | None = None) -> None:
         """Somebody is told something, now."""
+        if self.dead:
+            return
         try:
             state = state_of(self._handle._store._read) if self._handle else NOTHING
         except sqlite3.Error:  # closed after a failed commit, and not opened again yet
@@ -123,16 +158,20 @@ def state_of(connection: Any) -> str:
 
 @contextmanager
 def recording(
-    patch: pytest.MonkeyPatch, path: Path, seed: int, fail_sync: int, options: dict[str, Any]
-) -> Iterator[Stage]:
+    patch: pytest.MonkeyPatch, path: Path, seed: int, fail_sync: int, dies: str,
+    options: dict[str, Any],
+) -> Iterator[Stage]:  # fmt: skip
     """Everything that the store does inside goes through a recorder; no chance is left in it."""
     recorder = Recorder()
     recorder.fail_sync = fail_sync
     stage = Stage(path, recorder, seed)
     stage.journal = options["journal"]
+    if dies:
+        recorder.before, recorder.dies = dies == "before", stage.die
 
     apsw_sqlite.put_in_place(patch, recorder.name, stage.note, **options)
-    patch.setattr(scrub, "os", recorded_os(recorder))
+    for module in (scrub, connect):
+        patch.setattr(module, "os", recorded_os(recorder))
     patch.setattr(store, "WAL_BYTES", 60_000)  # so that the log is copied now and then
     patch.setattr(store, "LOG_COMMITS", 8)
     patch.setattr(writer, "IDLE_SECONDS", 3_600)
@@ -155,17 +194,19 @@ def recording(
     try:
         yield stage
     finally:
-        stage.leave()
+        stage.end()
 
 
 def record(
-    life: Life, seed: int, *, journal: str = "wal", synchronous: int = 2, fail_sync: int = 0
-) -> Recording:
-    """Live it once. The life must end by itself, failing sync or not."""
+    life: Life, seed: int, *, journal: str = "wal", synchronous: int = 2, fail_sync: int = 0,
+    dies: str = "",
+) -> Recording:  # fmt: skip
+    """Live it once. The life must end by itself, failing sync or not. `dies`: at that sync the
+    process ends, "before" it or "after" it has failed; the life goes on with another."""
     options = {"journal": journal, "synchronous": synchronous}
     with scratch() as folder, pytest.MonkeyPatch.context() as patch:
         path = folder / "work.db"
-        with recording(patch, path, seed, fail_sync, options) as stage:
+        with recording(patch, path, seed, fail_sync, dies, options) as stage:
             life(stage)
         forget_cleaned()
         return Recording(stage.recorder.log, stage.told)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from fencepost.issues import Unavailable
 
 OLDEST = (3, 37, 0)
 BUSY_SECONDS = 5.0
+BINARY = getattr(os, "O_BINARY", 0)
 DURABLE = {"synchronous": 2, "wal_autocheckpoint": 0, "secure_delete": 1}
 
 
@@ -65,6 +67,7 @@ def connect(path: Path | str, *, writable: bool) -> sqlite3.Connection:
     if path == ":memory:":
         target, uri = ":memory:", False
     else:
+        settle_log(path, writable=writable)
         mode = "?mode=rw" if writable else "?mode=ro"
         target, uri = Path(path).absolute().as_uri() + mode, True
     connection = sqlite3.connect(
@@ -81,6 +84,58 @@ def connect(path: Path | str, *, writable: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def settle_log(path: Path | str, *, writable: bool) -> None:
+    """Put on the disk what a process that died has left in the log, before anything is read.
+
+    SQLite takes the log as it reads it. A process may have been killed between writing a commit
+    and syncing it: whoever came next would answer from what the power can still take away. So the
+    log is synced with its folder. And after a sync that failed Linux holds pages for clean that
+    are not on the disk: with such a hole the log would end there after a power cut, and all that
+    was told since would be gone. So what is cached of the log is dropped, and what is read then
+    is what is there; not while others read by its index, since that has what was synced alone.
+    Raises Unavailable where it cannot be synced.
+    """
+    try:
+        log = os.open(f"{path}-wal", (os.O_RDWR if writable else os.O_RDONLY) | BINARY)
+    except OSError:
+        return  # there is none; or SQLite will say what is wrong with it
+    try:
+        if os.fstat(log).st_size:
+            os.fsync(log)
+            sync_folder(Path(path).absolute().parent)
+    except OSError as error:
+        if writable:
+            raise Unavailable(f"{path}: its log cannot be synced: {error}") from error
+    finally:
+        if hasattr(os, "posix_fadvise") and not _in_use(f"{path}-shm"):
+            with suppress(OSError):
+                os.posix_fadvise(log, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(log)
+
+
+def _in_use(index: str) -> bool:
+    """Whether anybody has a lock on the log's index, as every connection that has read has."""
+    try:
+        number = os.stat(index).st_ino
+    except OSError:
+        return False
+    try:
+        return f":{number} ".encode() in Path("/proc/locks").read_bytes()
+    except OSError:
+        return True
+
+
+def sync_folder(folder: Path) -> None:
+    """So that the names in it survive a power cut as the bytes do."""
+    if os.name == "nt":
+        return  # a folder cannot be opened there
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def make_durable(connection: sqlite3.Connection) -> None:

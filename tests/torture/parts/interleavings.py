@@ -18,7 +18,7 @@ from helpers.exploring import LARGE, Walk, Watched
 from helpers.planted import FOUND, PLANTED, shortest
 
 LAW = "no order of requests, lost answers, ended leases and deaths of processes breaks a law"
-WEIGHT = 4
+WEIGHT = 3
 REQUIRES = ()
 FEWER = replace(LARGE, workers=2)
 

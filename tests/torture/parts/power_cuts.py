@@ -68,6 +68,18 @@ class Cutter:
             lambda n: every_mode(n) if place - 2 <= n <= place + AFTER else (),
         )  # fmt: skip
 
+    def cut_after_death(self, dies: str, seed: int, chance: random.Random) -> None:
+        """A process dies at a sync, another comes and goes on, then the power goes."""
+        whole = record(lives.of_the_next, seed)
+        number = chance.randint(1, sum(event[0] == "sync" for event in whole.log))
+        recording = record(lives.of_the_next, seed, fail_sync=number, dies=dies)
+        (place,) = (n for n, event in enumerate(recording.log) if event[0] == "died")
+        self.counts["deaths_at_a_sync"] += 1
+        self.cut(
+            f"of_the_next, dies {dies} sync {number}", recording, seed, whole,
+            lambda n: every_mode(n) if place - 2 <= n <= place + AFTER else (),
+        )  # fmt: skip
+
     def control(self, name: str, seed: int) -> None:
         """A store or disk with a fault: not to find it is a failure."""
         trial = tried(CONTROLS[name](seed), lambda n: every_mode(n) if n % 9 == 0 else (), seed)
@@ -93,6 +105,9 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
         for life in ALONE * 6:
             if not cutter.over():
                 cutter.cut_after_failed_sync(life, at, chance)
+        for dies in ("before", "after") * 6:
+            if not cutter.over():
+                cutter.cut_after_death(dies, at, chance)
         cutter.counts["seeds"] += 1
         at += 1
     return {**cutter.counts, "failures": cutter.failures}

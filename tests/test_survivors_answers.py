@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import pytest
 from helpers.stand import QUEUE, SECOND, UNKNOWN, WORKER, Stand, binding
 
@@ -12,10 +14,12 @@ from fencepost.journal.proof import MAX_PATH, Proof
 from fencepost.journal.tree import EMPTY_ROOT
 from fencepost.machine import claims, operators, results, retention
 from fencepost.machine.fold import fold
-from fencepost.model import Token
+from fencepost.machine.needs import Needs, needs
+from fencepost.model import Caller, Token
 
 MORE = {"submit": {"result": 1}, "resolve": {"to": "retry"}}
 WORKED = ("renew", "release", "fail", "submit", "complete")
+TOKEN = "tok_" + "0" * 32
 OUTSIDE = ("cancel", "requeue", "resolve", "erase")
 
 
@@ -155,9 +159,6 @@ def of_every_verb(lease):
     }  # fmt: skip
 
 
-TOKEN = "tok_" + "0" * 32
-
-
 @pytest.mark.parametrize("verb", c.COMMANDS)
 def test_in_a_store_that_is_read_only_every_verb_is_blocked_and_says_so_first(verb):
     with Stand() as stand:
@@ -222,3 +223,75 @@ def test_a_claim_of_one_queue_names_it_once_and_of_several_with_each_task(queues
         assert told.receipt.entry.get("queue") == (QUEUE if one else None)
         named = [item.get("queue") for item in told.receipt.entry["tasks"]]
         assert named == ([None] if one else [QUEUE, "other"])
+
+
+# --- what a batch is judged with --------------------------------------------------------------
+
+
+def wanted(*sent, key=None, kind="operator", token=None):
+    caller = Caller("s", kind, "local", token)
+    found = needs([(caller, c.Request.of(each, key)) for each in sent])
+    empty = needs([])
+    names = [name for name in Needs.__record__ if getattr(found, name) != getattr(empty, name)]
+    assert found.scopes == {"s"}
+    return {name: getattr(found, name) for name in names if name != "scopes"}
+
+
+NEW = {"payload": 1, "key": "k"}
+DIGEST = sha256(b"1").digest()
+
+
+def digest_of(sent):
+    return c.Request.of(sent).sha256
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (c.Enqueue("q", (NEW, {"payload": 2})),
+         {"queues": {("s", "q")}, "keys": {("s", "q", "k")}}),
+        (c.Claim("w", ("q", "r"), limit=3), {"queues": {("s", "q"), ("s", "r")},
+         "claims": {("s", "q"): 3, ("s", "r"): 3}}),
+        (c.Claim("w", task_id=UNKNOWN), {"tasks": {("s", UNKNOWN)}}),
+        (c.Purge("q", limit=3), {"purges": {("s", "q"): 3}}),
+        (c.Purge(limit=3), {"purges": {("s", ""): 3}}),
+        (c.Sweep("q", limit=3), {"sweeps": {("s", "q"): 3}}),
+        (c.Sweep(limit=3), {"sweeps": {("s", ""): 3}}),
+        (c.Review(UNKNOWN, 2, "accepted"), {"tasks": {("s", UNKNOWN)},
+         "revisions": {(UNKNOWN, 2)}}),
+        (c.Erase(UNKNOWN), {"tasks": {("s", UNKNOWN)}, "children": {UNKNOWN}}),
+        (c.QueueSet("q", {"paused": True}), {"all_queues": {"s"}}),
+        (c.Cancel(UNKNOWN), {"tasks": {("s", UNKNOWN)}}),
+        (c.Revoke(), {}),
+        (c.TokenRevoke(TOKEN), {"tokens": {TOKEN}}),
+        (c.TokenCreate("ab" * 32, kind="worker", actor="w"),
+         {"digests_of_tokens": {b"\xab" * 32}}),
+    ],
+    ids=lambda value: value.verb if isinstance(value, c.Command) else "",
+)  # fmt: skip
+def test_a_command_is_judged_with_what_it_names_and_with_nothing_else(sent, expected):
+    assert wanted(sent) == expected
+    keyed = wanted(sent, key="K")
+    actor = getattr(sent, "worker_id", "local")
+    assert keyed == {**expected, "lookups": {f"s {actor} K"}}
+
+
+@pytest.mark.parametrize("verb", WORKED)
+def test_a_workers_command_is_found_again_by_its_digest_or_by_its_key(verb):
+    sent = c.COMMANDS[verb](UNKNOWN, "w", 1, **MORE.get(verb, {}))
+    task = {"tasks": {("s", UNKNOWN)}}
+    if verb == "submit":
+        task["results"] = {(UNKNOWN, DIGEST)}
+    assert wanted(sent) == {**task, "digests": {(UNKNOWN, digest_of(sent))}}
+    assert wanted(sent, key="K") == {**task, "lookups": {"s w K"}}
+
+
+def test_what_several_ask_of_one_place_adds_up_and_a_token_that_is_shown_is_looked_for():
+    assert wanted(c.Purge("q", limit=3), c.Purge("q", limit=4)) == {"purges": {("s", "q"): 7}}
+    assert wanted(c.Sweep(limit=3), c.Sweep(limit=4)) == {"sweeps": {("s", ""): 7}}
+    assert wanted(c.Revoke(), token=TOKEN) == {"tokens": {TOKEN}}
+    done = c.Complete(
+        UNKNOWN, "w", 1, followups=({"queue": "r", **NEW}, {"queue": "s", "payload": 2})
+    )
+    told = wanted(done)
+    assert (told["queues"], told["keys"]) == ({("s", "r"), ("s", "s")}, {("s", "r", "k")})

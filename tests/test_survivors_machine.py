@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from helpers.stand import QUEUE, SECOND, WORKER, Stand, binding
+from helpers.stand import QUEUE, SCOPE, SECOND, WORKER, Stand, binding
 
 from fencepost import commands as c
+from fencepost.machine.batch import Stored
 from fencepost.machine.fold import fold
+from fencepost.model import Receipt, TaskRow
+from fencepost.record import replace
 
 
 def decided(stand, command):
@@ -59,6 +62,98 @@ def test_the_entry_of_a_purge_or_a_sweep_names_the_queue_that_was_asked_for():
                 told = stand.ask(c.COMMANDS[verb](queue), key=f"{verb} {queue}".replace(" ", "-"))
                 assert told.receipt is not None
                 assert told.receipt.entry.get("queue") == queue
+                named = [item.get("queue") for item in told.receipt.entry["tasks"]]
+                assert named == [None if queue else QUEUE] * (len(told.task_ids))
+
+
+def test_each_task_of_a_purge_or_a_sweep_of_the_scope_names_its_own_queue():
+    with Stand() as stand:
+        stand.fp.set_policy(retain_seconds=0)
+        for queue in ("a", "b"):
+            stand.task(queue=queue)
+            stand.claim(queue=queue)
+        stand.clock.advance(60)
+        swept = stand.ask(c.Sweep("a"))
+        assert [item.get("queue") for item in swept.receipt.entry["tasks"]] == [None]
+        swept = stand.ask(c.Sweep())
+        assert [item.get("queue") for item in swept.receipt.entry["tasks"]] == ["b"]
+        for task in stand.fp.tasks():
+            stand.fp.cancel(task.task_id)
+        for queue, named in (("b", None), (None, "a")):
+            told = stand.ask(c.Purge(queue))
+            assert [item.get("queue") for item in told.receipt.entry["tasks"]] == [named]
+
+
+def test_a_purge_of_a_queue_finds_its_tasks_behind_older_ones_of_others():
+    with Stand() as stand:
+        stand.fp.set_policy(retain_seconds=0)
+        tasks = [stand.task(queue=queue) for queue in "aaab"]
+        for task_id in tasks:
+            stand.fp.cancel(task_id)
+        assert stand.ask(c.Purge("b", limit=1)).task_ids == (tasks[3],)
+        assert stand.ask(c.Purge(limit=1)).task_ids == (tasks[0],)
+
+
+def test_a_claim_goes_on_past_a_task_that_its_batch_has_purged():
+    with Stand() as stand:
+        stand.fp.queue_set(QUEUE, retain_seconds=0)
+        ended = stand.leased()
+        ended.complete()
+        ready = stand.task()
+        again, over = c.Requeue(ended.task_id), c.Cancel(ended.task_id)
+        told = stand.fp.execute([again, over, c.Purge(), c.Claim("v", (QUEUE,))])
+        assert [outcome.task_ids for outcome in told][2:] == [(ended.task_id,), (ready,)]
+
+
+def test_a_new_task_is_ready_and_was_never_leased():
+    with Stand() as stand:
+        stand.fp.queue_set(QUEUE, max_attempts=7)
+        _, changes = decided(stand, c.Enqueue(QUEUE, ({"payload": 1}, {"payload": 2, "key": "k"})))
+        rows = list(changes.inserted.values())
+        now, number = stand.fp.now(), changes.entries[0].number
+        for row, key in zip(rows, (None, "k"), strict=True):
+            have = {name: getattr(row, name) for name in TaskRow.__record__}
+            fixed = ("id", "task_id", "content", "guard")
+            assert {name: value for name, value in have.items() if name not in fixed} == {
+                "scope": SCOPE, "queue": QUEUE, "key": key, "state": "ready", "priority": 0,
+                "due_at": now, "attempt": 0, "max_attempts": 7, "round": 1, "revision": 0,
+                "fence": 0, "epoch": 0, "policy_version": 0, "worker_id": None, "granted_at": 0,
+                "lease_expires_at": 0, "created_at": now, "changed_at": now,
+                "created_entry": number, "entry": number, "parent": None, "reason": None,
+                "erased": 0,
+            }  # fmt: skip
+        assert [row.id for row in rows] == [1, 2]
+
+
+def test_a_receipt_without_a_part_of_its_entry_is_none():
+    whole = Stored(1, b"{}", b"s", b"r", None)
+    assert whole.receipt() == Receipt(1, b"{}", b"s", b"r", None)
+    for part in ("body", "salt", "request_sha256"):
+        assert replace(whole, **{part: None}).receipt() is None
+
+
+@pytest.mark.parametrize(
+    ("queue", "settings", "message"),
+    [("out", {"destinations": ["x"]}, "a destination has no destinations of its own"),
+     ("new", {"destinations": [QUEUE]}, (f"{QUEUE} cannot be a destination: it has destinations, "
+      "or is the queue itself")),
+     ("new", {"destinations": ["new"]}, ("new cannot be a destination: it has destinations, "
+      "or is the queue itself")),
+     ("new", {"lease_seconds": 901}, "lease_seconds is above max_lease_seconds"),
+     ("new", {"lease_seconds": 9, "max_hold_seconds": 8}, ("lease_seconds is above "
+      "max_hold_seconds"))],
+)  # fmt: skip
+def test_settings_that_cannot_hold_together_are_refused_and_change_nothing(
+    queue, settings, message
+):
+    with Stand() as stand:
+        stand.fp.queue_set(QUEUE, destinations=["out"])
+        before = stand.dump()
+        told = stand.ask(c.QueueSet(queue, settings))
+        assert (told.issues, told.message) == (("invalid_request",), f"queue.set: {message}")
+        assert stand.dump() == before
+        stand.fp.queue_set("new", lease_seconds=9, max_lease_seconds=9, max_hold_seconds=9,
+                           destinations=["out"])  # fmt: skip
 
 
 def test_the_entry_of_a_review_says_the_revision_and_the_verdict():
@@ -81,6 +176,7 @@ def test_the_answer_to_an_erase_sent_again_says_how_much_is_left():
         assert (first.facts["remaining"], again.facts["remaining"]) == (1, 1)
         assert (first.replayed, again.replayed) == (False, True)
         assert again.receipt == first.receipt
+        assert stand.fp.verify().problems == ()  # its target is not the first that it names
 
 
 def test_a_result_command_of_one_worker_is_not_kept_aside_for_a_queue_that_keeps_none():

@@ -98,6 +98,16 @@ def test_a_token_made_and_revoked_in_one_batch_is_revoked():
         assert rows(stand)[0][7] == stand.fp.now()
 
 
+def test_a_token_can_be_revoked_in_the_batch_that_makes_it():
+    with Stand() as stand:
+        token_id = create(stand).facts["token_id"]  # what the same draws give again
+    with Stand() as stand:
+        make = c.TokenCreate(DIGEST, kind="worker", actor="w")
+        told = stand.fp.execute([make, c.TokenRevoke(token_id)])
+        assert [o.issues for o in told] == [(), ()]
+        assert [(row[0], row[7]) for row in rows(stand)] == [(token_id, stand.fp.now())]
+
+
 # --- the journal's reader ---------------------------------------------------------------------
 
 SALT = b"s" * 32

@@ -63,7 +63,7 @@ def item(task: TaskRow, before: str | None, queue: str = "", role: str = "") -> 
     )
 
 
-def gone(task: TaskRow, queue: str = "") -> str:
+def gone(task: TaskRow, queue: str) -> str:
     """What a `purge` entry says of a task: the state it ended in, and that it is there no more."""
     elsewhere = f'"queue":"{task.queue}",' if task.queue != queue else ""
     return (

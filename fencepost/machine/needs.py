@@ -71,8 +71,7 @@ def needs(sent: Sequence[Sent]) -> Needs:
 
 def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
     if isinstance(command, Complete):
-        if command.followups:
-            _new_tasks(wanted, scope, [(task.queue, task.key) for task in command.followups])
+        _new_tasks(wanted, scope, [(task.queue, task.key) for task in command.followups])
     elif isinstance(command, Enqueue):
         _new_tasks(wanted, scope, [(command.queue, task.key) for task in command.tasks])
     elif isinstance(command, Claim):

@@ -79,6 +79,12 @@ SAME: dict[str, str] = {
     "if line.round != 1 + sum((number < line.entry for number in rounds)): => "
     "if line.round != 1 + sum((number <= line.entry for number in rounds)):":
         "an entry that begins a round accepts no result; a row that says so is named anyway",
+    "machine.claims.sweep: found = (batch.loaded.tasks[task_id] for task_id in "
+    "batch.loaded.lapsed.get(place, [])) => found = (batch.loaded.tasks[task_id] for task_id in "
+    "batch.loaded.lapsed.get(place, None))":
+        "a sweep has asked for its place, so it is there",
+    "journal.tree.consistency_proof: if start > 0: => if start > 1:":
+        "a left part has a power of two leaves, and one of a single leaf is never gone past",
     "journal.reading._form: shape = SHAPES.get(entry.get('verb', '')) => "
     "shape = SHAPES.get(entry.get('verb', 'XXXX'))": NO_VERB,
     "journal.reading._form: shape = SHAPES.get(entry.get('verb', '')) => "

@@ -15,7 +15,7 @@ LAW = (
 )
 WEIGHT = 8
 REQUIRES = ()
-MINUTES = (5, 20, 20, 60)  # virtual, of faults; a calm follows
+MINUTES = (10, 30, 60, 120)  # virtual, of faults; a calm follows
 TOLD = (
     "calls", "batches", "lost", "doubled", "late", "crashes", "commit_errors", "worker_crashes",
     "zombies", "jumps", "suspends", "copies", "resets", "revocations", "replays", "refusals",

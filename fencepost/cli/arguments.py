@@ -207,6 +207,36 @@ def completion(parser: ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 
+def work(parser: ArgumentParser) -> None:
+    parser.add_argument("queues", nargs="+", metavar="QUEUE", help="then: -- COMMAND ...")
+    parser.add_argument("--worker", required=True, metavar="W", help="who holds the leases")
+    parser.add_argument(
+        "-j", "--jobs", type=whole, default=1, metavar="N", help="tasks at once; default: 1"
+    )
+    lease_seconds(parser)
+    for flag, metavar, text in (
+        ("--grace", "S", "after a signal, let tasks end for so long; default: 30"),
+        ("--max-tasks", "N", "take so many, then end"),
+        ("--max-seconds", "S", "end after so long, as after a signal"),
+        ("--give-up-seconds", "S", "end (6) when the store could not be reached for so long"),
+        ("--task-seconds", "S", "end a command that runs longer; it is tried again"),
+        ("--memory-mb", "N", "limit: memory of each process of a task"),
+        ("--cpu-seconds", "S", "limit: processor time of each"),
+        ("--open-files", "N", "limit: open files of each"),
+        ("--file-mb", "N", "limit: length of each file that it writes"),
+        ("--output-bytes", "N", "a longer result is none; default: 8 MiB"),
+    ):
+        parser.add_argument(flag, type=whole, metavar=metavar, help=text)
+    parser.add_argument("--exit-when-empty", action="store_true", help="end when there is no task")
+    parser.add_argument(
+        "--isolate", choices=("bwrap", "cgroup"), help="hold each task in a namespace or a cgroup"
+    )
+    parser.add_argument(
+        "--state", metavar="DIR",
+        help="where the worker remembers; default: below XDG_STATE_HOME, by store and name",
+    )  # fmt: skip
+
+
 def serve(parser: ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", metavar="H", help="default: 127.0.0.1")
     parser.add_argument(

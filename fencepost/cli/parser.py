@@ -174,7 +174,11 @@ def parse(
     if verb is None:
         top.error(f"there is no verb {args.verb!r}{_meant(args.verb, verbs)}")
     if not verb.forwards:
-        rest, args.rest = _shielded(_after_verb(argv, args.rest)), []
+        rest = _after_verb(argv, args.rest)
+        if verb.runs and "--" in rest:
+            place = rest.index("--")
+            rest, args.command = rest[:place], rest[place + 1 :]
+        rest, args.rest = _shielded(rest), []
         raw = verb.sends and any(token.split("=")[0] == "--request" for token in rest)
         # intermixed: RESULT may stand after flags, as in `complete TASK --fence 7 RESULT`
         verb_parser(args.verb, verb, raw=raw).parse_intermixed_args(rest, args)

@@ -2,7 +2,7 @@
 
 The code is imported only when its verb is run (`run` names module and function in this
 package). A verb that is a command of the contract has `sends`; one that hands its arguments on
-to another program of ours has `forwards`.
+to another program of ours has `forwards`; one that runs the command behind `--` has `runs`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Subcommand(NamedTuple):
     examples: tuple[str, ...]
     sends: bool = False
     forwards: bool = False
+    runs: bool = False
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {
@@ -245,6 +246,14 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         ("fencepost conform sqlite", "fencepost conform reference --junit junit.xml",
          'fencepost conform stdio:"python3 my_target.py"', "fencepost conform --list"),
         forwards=True,
+    ),
+    "work": Subcommand(
+        "run a command for each task", "work.work", arguments.work,
+        (
+            "fencepost work pages --worker laptop-3 -- ./read-page",
+            "fencepost work pages letters --worker laptop-3 -j 4 --exit-when-empty -- ./ocr",
+            "fencepost work pages --worker cron-1 --max-seconds 600 --memory-mb 512 -- ./read-page",
+        ), runs=True,
     ),
     "serve": Subcommand(
         "the store over HTTP, for workers elsewhere", "serve.serve", arguments.serve,

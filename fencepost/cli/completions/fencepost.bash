@@ -5,7 +5,7 @@
 #    source ~/.local/share/bash_completion/fencepost
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_fencepost_subparsers=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform serve completion)
+_shtab_fencepost_subparsers=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform work serve completion)
 
 _shtab_fencepost_enqueue_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --text --task-key --priority --due-at --max-attempts --from --tasks --key --request)
 _shtab_fencepost_claim_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --worker --task --limit --wait-seconds --lease-seconds --key --request)
@@ -53,6 +53,7 @@ _shtab_fencepost_doctor_option_strings=(-h --help --store --scope --actor --json
 _shtab_fencepost_demo_option_strings=(-h --help)
 _shtab_fencepost_bench_option_strings=(-h --help)
 _shtab_fencepost_conform_option_strings=(-h --help)
+_shtab_fencepost_work_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --worker -j --jobs --lease-seconds --grace --max-tasks --max-seconds --give-up-seconds --task-seconds --memory-mb --cpu-seconds --open-files --file-mb --output-bytes --exit-when-empty --isolate --state)
 _shtab_fencepost_serve_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --host --port --certfile --keyfile --behind-proxy --dev)
 _shtab_fencepost_completion_option_strings=(-h --help --store --scope --actor --json --allow-filesystem)
 _shtab_fencepost_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --version)
@@ -132,6 +133,7 @@ _shtab_fencepost_uninstall___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_backup_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_backup___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_doctor___store_COMPGEN=_shtab_compgen_files
+_shtab_fencepost_work___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_serve___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_serve___certfile_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_serve___keyfile_COMPGEN=_shtab_compgen_files
@@ -143,8 +145,9 @@ _shtab_fencepost_resolve___to_choices=(done retry give_up)
 _shtab_fencepost_review_pos_2_choices=(accepted rejected)
 _shtab_fencepost_token_create___kind_choices=(operator producer worker human dispatcher auditor)
 _shtab_fencepost_list___state_choices=(ready leased done dead blocked cancelled)
+_shtab_fencepost_work___isolate_choices=(bwrap cgroup)
 _shtab_fencepost_completion_pos_0_choices=(bash zsh fish)
-_shtab_fencepost_pos_0_choices=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform serve completion)
+_shtab_fencepost_pos_0_choices=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform work serve completion)
 
 _shtab_fencepost_enqueue__h_nargs=0
 _shtab_fencepost_enqueue___help_nargs=0
@@ -299,6 +302,11 @@ _shtab_fencepost_bench__h_nargs=0
 _shtab_fencepost_bench___help_nargs=0
 _shtab_fencepost_conform__h_nargs=0
 _shtab_fencepost_conform___help_nargs=0
+_shtab_fencepost_work_pos_0_nargs=+
+_shtab_fencepost_work__h_nargs=0
+_shtab_fencepost_work___help_nargs=0
+_shtab_fencepost_work___json_nargs=0
+_shtab_fencepost_work___exit_when_empty_nargs=0
 _shtab_fencepost_serve__h_nargs=0
 _shtab_fencepost_serve___help_nargs=0
 _shtab_fencepost_serve___json_nargs=0

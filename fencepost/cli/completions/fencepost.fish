@@ -50,8 +50,8 @@ function _shtab_fencepost_using
   test "$_shtab_fencepost_cmdpath" = "$argv"
 end
 
-set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform serve completion
-set -g _shtab_fencepost_opts_with_value --actor --after --again --allow-filesystem --certfile --due-at --epoch --evidence --expires-at --expires-seconds --fence --followups --from --head --host --into --key --keyfile --kind --lease-seconds --limit --max-attempts --outbox --policy-version --port --priority --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --theirs --then --to --wait-seconds --worker -n
+set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform work serve completion
+set -g _shtab_fencepost_opts_with_value --actor --after --again --allow-filesystem --certfile --cpu-seconds --due-at --epoch --evidence --expires-at --expires-seconds --fence --file-mb --followups --from --give-up-seconds --grace --head --host --into --isolate --jobs --key --keyfile --kind --lease-seconds --limit --max-attempts --max-seconds --max-tasks --memory-mb --open-files --outbox --output-bytes --policy-version --port --priority --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --task-seconds --theirs --then --to --wait-seconds --worker -j -n
 
 complete -c fencepost -e
 complete -c fencepost -f
@@ -503,6 +503,29 @@ complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npo
 complete -c fencepost -n '_shtab_fencepost_using bench' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a conform -d 'put a queue through the conformance kit'
 complete -c fencepost -n '_shtab_fencepost_using conform' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a work -d 'run a command for each task'
+complete -c fencepost -n '_shtab_fencepost_using work' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using work' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'
+complete -c fencepost -n '_shtab_fencepost_using work' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'
+complete -c fencepost -n '_shtab_fencepost_using work' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
+complete -c fencepost -n '_shtab_fencepost_using work' -l json -d 'one JSON object a line on stdout'
+complete -c fencepost -n '_shtab_fencepost_using work' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
+complete -c fencepost -n '_shtab_fencepost_using work' -l worker -x -d 'who holds the leases'
+complete -c fencepost -n '_shtab_fencepost_using work' -s j -l jobs -x -d 'tasks at once; default: 1'
+complete -c fencepost -n '_shtab_fencepost_using work' -l lease-seconds -x -d 'default: what the queue says'
+complete -c fencepost -n '_shtab_fencepost_using work' -l grace -x -d 'after a signal, let tasks end for so long; default: 30'
+complete -c fencepost -n '_shtab_fencepost_using work' -l max-tasks -x -d 'take so many, then end'
+complete -c fencepost -n '_shtab_fencepost_using work' -l max-seconds -x -d 'end after so long, as after a signal'
+complete -c fencepost -n '_shtab_fencepost_using work' -l give-up-seconds -x -d 'end (6) when the store could not be reached for so long'
+complete -c fencepost -n '_shtab_fencepost_using work' -l task-seconds -x -d 'end a command that runs longer; it is tried again'
+complete -c fencepost -n '_shtab_fencepost_using work' -l memory-mb -x -d 'limit: memory of each process of a task'
+complete -c fencepost -n '_shtab_fencepost_using work' -l cpu-seconds -x -d 'limit: processor time of each'
+complete -c fencepost -n '_shtab_fencepost_using work' -l open-files -x -d 'limit: open files of each'
+complete -c fencepost -n '_shtab_fencepost_using work' -l file-mb -x -d 'limit: length of each file that it writes'
+complete -c fencepost -n '_shtab_fencepost_using work' -l output-bytes -x -d 'a longer result is none; default: 8 MiB'
+complete -c fencepost -n '_shtab_fencepost_using work' -l exit-when-empty -d 'end when there is no task'
+complete -c fencepost -n '_shtab_fencepost_using work' -l isolate -xka "bwrap cgroup" -d 'hold each task in a namespace or a cgroup'
+complete -c fencepost -n '_shtab_fencepost_using work' -l state -x -d 'where the worker remembers; default: below XDG_STATE_HOME, by store and name'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a serve -d 'the store over HTTP, for workers elsewhere'
 complete -c fencepost -n '_shtab_fencepost_using serve' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using serve' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'

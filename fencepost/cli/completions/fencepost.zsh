@@ -58,6 +58,7 @@ _shtab_fencepost_commands() {
     token-revoke:'end a token, from now on'
     uninstall:'drop our tables from a database and nothing else'
     verify:'recompute journal and rows'
+    work:'run a command for each task'
   )
   _describe 'fencepost commands' _commands
 }
@@ -806,6 +807,35 @@ _shtab_fencepost_verify_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_verify_defaults_added=0
 
+_shtab_fencepost_work_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--worker[who holds the leases]:W:"
+  {-j,--jobs}"[tasks at once\; default\: 1]:N:"
+  "--lease-seconds[default\: what the queue says]:S:"
+  "--grace[after a signal, let tasks end for so long\; default\: 30]:S:"
+  "--max-tasks[take so many, then end]:N:"
+  "--max-seconds[end after so long, as after a signal]:S:"
+  "--give-up-seconds[end (6) when the store could not be reached for so long]:S:"
+  "--task-seconds[end a command that runs longer\; it is tried again]:S:"
+  "--memory-mb[limit\: memory of each process of a task]:N:"
+  "--cpu-seconds[limit\: processor time of each]:S:"
+  "--open-files[limit\: open files of each]:N:"
+  "--file-mb[limit\: length of each file that it writes]:N:"
+  "--output-bytes[a longer result is none\; default\: 8 MiB]:N:"
+  "--exit-when-empty[end when there is no task]"
+  "--isolate[hold each task in a namespace or a cgroup]:isolate:(bwrap cgroup)"
+  "--state[where the worker remembers\; default\: below XDG_STATE_HOME, by store and name]:DIR:"
+  "(*):then\: -- COMMAND ...:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_work_defaults_added=0
+
 
 _shtab_fencepost() {
   local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->fencepost'
@@ -873,6 +903,7 @@ _shtab_fencepost() {
         token-revoke) _arguments -C -s $_shtab_fencepost_token_revoke_options ;;
         uninstall) _arguments -C -s $_shtab_fencepost_uninstall_options ;;
         verify) _arguments -C -s $_shtab_fencepost_verify_options ;;
+        work) _arguments -C -s $_shtab_fencepost_work_options ;;
       esac
   esac
 }

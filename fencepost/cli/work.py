@@ -1,0 +1,112 @@
+"""`fencepost work QUEUE... -- COMMAND`: a worker as a process of its own, until a signal."""
+
+from __future__ import annotations
+
+import signal
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+
+from fencepost.cli.output import Out
+from fencepost.cli.store import open_store
+from fencepost.issues import InvalidRequest
+from fencepost.worker import containment
+from fencepost.worker.command import OUTPUT_BYTES, Command, Commands
+from fencepost.worker.containment import Limits
+from fencepost.worker.memory import digest_of
+from fencepost.worker.options import GRACE_SECONDS, Options
+from fencepost.worker.runtime import Ending, Runtime
+from fencepost.worker.worker import identity_of, memory_of
+
+MEGABYTE = 1_000_000
+# docs/work.md shows this table. After a second signal: 128 and its number.
+EXITS: dict[Ending, tuple[int, str]] = {
+    "done": (0, "ended as asked, and all that it had begun is settled"),
+    "refused": (3, "the token or the scope was refused for 10 s"),
+    "left": (6, "ended as asked, and the store did not answer: the next start settles the rest"),
+    "unreachable": (6, "the store could not be reached for `--give-up-seconds`"),
+}
+
+
+def work(args: Namespace, out: Out) -> int:
+    command = _command(args).checked()
+    options = _options(args).checked()
+    with ExitStack() as stack:
+        fp = open_store(args)
+        stack.callback(fp.close)
+        memory = memory_of(fp, options.worker_id, args.state)
+        stack.callback(memory.close)
+        cookie = digest_of(identity_of(fp, options.worker_id))
+        containment.own_process()
+        containment.sweep(f"{cookie}.")  # what an earlier life of this worker has left running
+        commands = Commands(command, args.scope, cookie)
+        stack.callback(commands.close)
+        runtime = Runtime(fp, commands, options, memory)
+        signals = stack.enter_context(_signals(runtime))
+        ending = runtime.run()
+    _tell(runtime, ending, out)
+    return 128 + signals[-1] if ending == "aborted" else EXITS[ending][0]
+
+
+def _command(args: Namespace) -> Command:
+    argv = tuple(getattr(args, "command", ()))
+    if not argv:
+        raise InvalidRequest("work: say what is to be run, behind --")
+    limits = Limits(
+        _times(args.memory_mb, MEGABYTE), args.cpu_seconds, args.open_files,
+        _times(args.file_mb, MEGABYTE),
+    )  # fmt: skip
+    return Command(
+        argv, limits, args.isolate, args.task_seconds,
+        OUTPUT_BYTES if args.output_bytes is None else args.output_bytes,
+    )  # fmt: skip
+
+
+def _times(number: int | None, unit: int) -> int | None:
+    return None if number is None else number * unit
+
+
+def _options(args: Namespace) -> Options:
+    return Options(
+        queues=tuple(args.queues),
+        worker_id=args.worker,
+        concurrency=args.jobs,
+        lease_seconds=args.lease_seconds,
+        grace=GRACE_SECONDS if args.grace is None else args.grace,
+        exit_when_empty=args.exit_when_empty,
+        max_tasks=args.max_tasks,
+        max_seconds=args.max_seconds,
+        give_up_seconds=args.give_up_seconds,
+    )
+
+
+@contextmanager
+def _signals(runtime: Runtime) -> Iterator[list[int]]:
+    """The first signal stops well, the second at once. What came, in order."""
+    came: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) == 1:
+            runtime.stop()
+        else:
+            runtime.abort()
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP")
+               if hasattr(signal, name)]  # fmt: skip
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield came
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _tell(runtime: Runtime, ending: Ending, out: Out) -> None:
+    counts = dict(sorted(runtime.counts.items()))
+    if out.json:
+        out.data({"ended": ending, "tasks": counts})
+        return
+    told = ", ".join(f"{number} {what}" for what, number in counts.items()) or "no task"
+    out.note(f"work ended ({ending}): {told}")

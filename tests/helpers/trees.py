@@ -14,24 +14,36 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fencepost.worker import containment, sweeping, tree
+from fencepost.worker import containment, shim, sweeping, tree
 from helpers.children import TESTS
 
 HOSTILE = str(Path(__file__).with_name("hostile.py"))
 LIFE = 45.0  # seconds after which a hostile process ends by itself
 PATIENCE = 20.0
 ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath)}
-SHIM = "import sys; sys.path.append(sys.argv.pop(1)); import shim; {}; shim.main()"
 
 
 def hostile(mode: str) -> list[str]:
     """The command."""
     return [sys.executable, "-I", "-S", HOSTILE, mode, str(LIFE)]
+
+
+def other_shim(change: str) -> str:
+    """The program of a shim in which something is different: a line of Python that knows `shim`."""
+    return f"import sys; sys.path.append(sys.argv.pop(1)); import shim; {change}; shim.main()"
+
+
+def bent_shim(old: str, new: str) -> str:
+    """The program of a shim with one piece of its source changed."""
+    source = Path(shim.__file__).read_text(encoding="utf-8")
+    assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in shim.py"
+    return f"import sys; del sys.argv[1]; exec({source.replace(old, new)!r})"
 
 
 def words(mode: str) -> int:
@@ -50,6 +62,20 @@ def carriers(prefix: str) -> list[int]:
                 if any(text.startswith(wanted) for text in texts):
                     found.append(int(name))
     return found
+
+
+def becomes(pid: int, states: str) -> None:
+    """Wait until a process is in one of these states of /proc (T: stopped, none: gone)."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            state = ""
+        if state in states.split(",") or time.monotonic() > end:
+            assert state in states.split(","), f"{pid} is {state!r} and not {states!r}"
+            return
+        os.sched_yield()
 
 
 class Witness:
@@ -125,12 +151,14 @@ class Field:
         witness.hears(words(mode))
         return held, witness
 
-    def worker(self, mode: str, **more: Any) -> tuple[subprocess.Popen[str], int, Witness]:
+    def worker(
+        self, mode: str, *, python: str = sys.executable, user: str | None = None, **more: Any
+    ) -> tuple[subprocess.Popen[str], int, Witness]:
         """A worker in a process of its own with such a tree, and its shim's number. See `work`."""
         witness = self.witness()
         told = json.dumps({"mode": mode, "cookie": f"{self.prefix}a", "fd": witness.into, **more})
         process = subprocess.Popen(
-            [sys.executable, "-c", "from helpers.trees import work; work()", told], text=True,
+            [python, "-c", "from helpers.trees import work; work()", told], text=True, user=user,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)])},
             pass_fds=[witness.into],
@@ -161,6 +189,9 @@ class Field:
                     os.kill(pid, signal.SIGKILL)
         for held in self.trees:
             held.finish(PATIENCE)
+            if held.alive():  # one that was told of as resisting: it has no process any more
+                becomes(held.pid, ",Z")
+            assert not held.alive()
         for witness in self.witnesses:
             witness.gone(LIFE + PATIENCE)
             os.close(witness.out)
@@ -190,6 +221,8 @@ def work() -> None:
         assert containment.own_process()
     if told.get("no_scan"):
         sweeping.sweep = lambda *_, **__: 0
+    if told.get("keeps_lifelines"):
+        tree.Tree._forked = lambda _: None
     fds = containment.Fds(NULL, told["fd"], told["fd"])
     other = containment.start(
         ["sleep", str(LIFE)], ENVIRONMENT, containment.Fds(NULL, NULL, NULL),
@@ -211,6 +244,38 @@ def work() -> None:
                 print(json.dumps([gone, held.ended and held.ended.why, other.alive()]), flush=True)
             case "alive":
                 print(json.dumps([held.alive(), other.alive()]), flush=True)
+
+
+def churn(prefix: str) -> list[Any]:
+    """A worker that owns its process: tasks come and go while shims of hydras are killed. How the
+    tasks ended, and the children that are left."""
+    assert containment.own_process()
+    ends: list[Any] = []
+
+    def tasks(name: str) -> None:
+        for number in range(10):
+            fds, cookie = containment.Fds(NULL, NULL, NULL), f"{prefix}{name}{number}"
+            held = containment.start(
+                ["true"], ENVIRONMENT, fds, containment.NO_LIMITS, cookie, seconds=LIFE
+            )
+            ended = held.wait(PATIENCE)
+            ends.append([held.finish(PATIENCE), ended and ended.why, ended and ended.code])
+
+    threads = [threading.Thread(target=tasks, args=(name,)) for name in "xyz"]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        witness = Witness()
+        fds = containment.Fds(NULL, witness.into, witness.into)
+        held = containment.start(
+            hostile("deaf+daemons+hydra"), ENVIRONMENT, fds, containment.NO_LIMITS, f"{prefix}h",
+            seconds=LIFE,
+        )  # fmt: skip
+        witness.hears(words("daemons+hydra"))
+        os.kill(held.pid, signal.SIGKILL)
+        ends.append([held.finish(PATIENCE) and witness.gone(), "exit", 0])
+        os.close(witness.out)
+    return [ends, shim.children(os.getpid())]
 
 
 def ask(worker: subprocess.Popen[str], line: str) -> Any:

@@ -64,14 +64,32 @@ def lease(parser: ArgumentParser) -> None:
     parser.add_argument("--policy-version", type=whole, metavar="N", help="checked if given")
 
 
+def log(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--log", metavar="TEXT|@FILE", help="what the work has said; of a file its end, @- is stdin"
+    )
+
+
+def remark(parser: ArgumentParser) -> None:
+    parser.add_argument("--progress", metavar="JSON", help="how far it has come, for the next try")
+    log(parser)
+
+
 def renew(parser: ArgumentParser) -> None:
     lease(parser)
     lease_seconds(parser)
+    remark(parser)
+
+
+def release(parser: ArgumentParser) -> None:
+    lease(parser)
+    remark(parser)
 
 
 def submit(parser: ArgumentParser) -> None:
     lease(parser)
     content(parser, "result")
+    log(parser)
     parser.add_argument(
         "--revision", type=whole, metavar="R", help="the revision that the result builds on"
     )
@@ -92,6 +110,7 @@ def fail(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--reason", metavar="TEXT", help="for people")
     parser.add_argument("--retry-seconds", type=whole, metavar="N", help="in place of back-off")
+    remark(parser)
 
 
 def outside(parser: ArgumentParser) -> None:

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fencepost import canonical, fields
 from fencepost.canonical import Json
+from fencepost.handle.lease import tidy_log
 from fencepost.issues import InvalidRequest
 from fencepost.parts import NOTHING, build
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from fencepost.commands import NewTask
 
 WORD = re.compile(r"[a-z_]+")
+LOG_PART = 64 * 1024  # bytes read at once, and kept of the end: more than any log may have
 
 
 @contextmanager
@@ -73,6 +77,32 @@ def optional_value(given: str | None, what: str, *, text: bool) -> Any:
     if text:
         raise InvalidRequest(f"--text: there is no {what} to take as text")
     return NOTHING
+
+
+def remark(args: Namespace) -> dict[str, Any]:
+    """Progress and log, as far as they were given. Of a log that is a file the end is kept."""
+    found: dict[str, Any] = {}
+    progress = getattr(args, "progress", None)
+    if progress is not None:
+        found["progress"] = json_of(progress, "progress")
+        if found["progress"] is None:
+            raise InvalidRequest("progress: null is not allowed; leave it out")
+    if args.log is not None:
+        found["log"] = _log(args.log)
+    return found
+
+
+def _log(given: str) -> str | None:
+    if not given.startswith("@"):
+        return given
+    with opened(given[1:], "log") as file:
+        tail = b""
+        try:
+            while part := file.read(LOG_PART):
+                tail = (tail + part)[-LOG_PART:]
+        except OSError as error:
+            raise InvalidRequest(f"log: cannot read {given[1:]!r}: {_reason(error)}") from None
+    return tidy_log(tail.decode("utf-8", "replace"))
 
 
 def followups(given: str | None) -> tuple[Any, ...]:

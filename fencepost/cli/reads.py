@@ -34,10 +34,12 @@ def show(args: Namespace, out: Out) -> int:
         out.data(task.to_json())
         return 0
     for name, value in task.to_json().items():
-        if name == "payload":
+        if name == "payload" or (name == "progress" and value is not None):
             out.say(f"{name:<18}{preview(value)}")
-        elif value is not None:
+        elif value is not None and name != "log":
             out.say(f"{name:<18}{value}")
+    if task.log is not None:
+        out.say("log", *(f"  {line}" for line in task.log.split("\n")))
     if task.revision:
         out.say(f"results: {again(args, 'results', task.task_id)}")
     if task.state == "leased" and task.lease_expires_at <= now:

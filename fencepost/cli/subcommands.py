@@ -44,7 +44,10 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     ),
     "renew": Subcommand(
         "extend a lease", "verbs.renew", arguments.renew,
-        ("fencepost renew TASK --worker laptop-3 --fence 7",), sends=True,
+        (
+            "fencepost renew TASK --worker laptop-3 --fence 7",
+            "fencepost renew TASK --worker laptop-3 --fence 7 --progress '{\"line\": 40}'",
+        ), sends=True,
     ),
     "submit": Subcommand(
         "hand in a result and keep the lease", "verbs.submit", arguments.submit,
@@ -59,10 +62,13 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     ),
     "fail": Subcommand(
         "report that the work failed", "verbs.fail", arguments.fail,
-        ("fencepost fail TASK --worker laptop-3 --fence 7 --reason 'page is blank'",), sends=True,
+        (
+            "fencepost fail TASK --worker laptop-3 --fence 7 --reason 'page is blank'",
+            "fencepost fail TASK --worker laptop-3 --fence 7 --log @stderr.txt",
+        ), sends=True,
     ),
     "release": Subcommand(
-        "give a task back unworked", "verbs.release", arguments.lease,
+        "give a task back, and the attempt with it", "verbs.release", arguments.release,
         ("fencepost release TASK --worker laptop-3 --fence 7",), sends=True,
     ),
     "cancel": Subcommand(
@@ -171,7 +177,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         ("fencepost offline verify", "fencepost offline verify --head 5bd6a7426f103e9c"),
     ),
     "show": Subcommand(
-        "one task with its payload", "reads.show", arguments.one_task,
+        "one task with its payload, progress and log", "reads.show", arguments.one_task,
         ("fencepost show TASK", "fencepost show pages/page-17"),
     ),
     "list": Subcommand(

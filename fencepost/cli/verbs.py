@@ -119,12 +119,14 @@ def _lease(args: Namespace) -> dict[str, Any]:
 
 
 def renew(args: Namespace, out: Out) -> int:
-    return send(args, out, Renew(**_lease(args), lease_seconds=args.lease_seconds))
+    command = Renew(**_lease(args), lease_seconds=args.lease_seconds, **inputs.remark(args))
+    return send(args, out, command)
 
 
 def _result(args: Namespace) -> dict[str, Any]:
     result = inputs.optional_value(args.result, "result", text=args.text)
-    return {**_lease(args), "result": result, "expected_revision": args.revision}
+    more = {"result": result, "expected_revision": args.revision, **inputs.remark(args)}
+    return {**_lease(args), **more}
 
 
 def submit(args: Namespace, out: Out) -> int:
@@ -138,13 +140,14 @@ def complete(args: Namespace, out: Out) -> int:
 
 def fail(args: Namespace, out: Out) -> int:
     command = Fail(
-        **_lease(args), then=args.then, reason=args.reason, retry_seconds=args.retry_seconds
-    )
+        **_lease(args), then=args.then, reason=args.reason, retry_seconds=args.retry_seconds,
+        **inputs.remark(args),
+    )  # fmt: skip
     return send(args, out, command)
 
 
 def release(args: Namespace, out: Out) -> int:
-    return send(args, out, Release(**_lease(args)))
+    return send(args, out, Release(**_lease(args), **inputs.remark(args)))
 
 
 def cancel(args: Namespace, out: Out) -> int:

@@ -106,6 +106,9 @@ def _granted(args: Namespace, grant: Grant) -> Iterator[str]:
         f"  fence {grant.fence}, attempt {grant.attempt} of {grant.max_attempts}, "
         f"until {to_rfc3339(grant.lease_expires_at)}"
     )
-    yield f"  payload {preview(grant.to_json()['payload'])}"
+    told = grant.to_json()
+    yield f"  payload {preview(told['payload'])}"
+    if grant.progress is not None:
+        yield f"  progress {preview(told['progress'])}"
     lease = (grant.task_id, "--worker", grant.worker_id, "--fence", str(grant.fence))
     yield f"  then    {again(args, 'complete', *lease)} RESULT"

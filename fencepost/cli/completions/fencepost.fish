@@ -51,7 +51,7 @@ function _shtab_fencepost_using
 end
 
 set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform work serve completion
-set -g _shtab_fencepost_opts_with_value --actor --after --again --allow-filesystem --certfile --cpu-seconds --due-at --epoch --evidence --expires-at --expires-seconds --fence --file-mb --followups --from --give-up-seconds --grace --head --host --into --isolate --jobs --key --keyfile --kind --lease-seconds --limit --max-attempts --max-seconds --max-tasks --memory-mb --open-files --outbox --output-bytes --policy-version --port --priority --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --task-seconds --theirs --then --to --wait-seconds --worker -j -n
+set -g _shtab_fencepost_opts_with_value --actor --after --again --allow-filesystem --certfile --cpu-seconds --due-at --epoch --evidence --expires-at --expires-seconds --fence --file-mb --followups --from --give-up-seconds --grace --head --host --into --isolate --jobs --key --keyfile --kind --lease-seconds --limit --log --max-attempts --max-seconds --max-tasks --memory-mb --open-files --outbox --output-bytes --policy-version --port --priority --progress --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --task-seconds --theirs --then --to --wait-seconds --worker -j -n
 
 complete -c fencepost -e
 complete -c fencepost -f
@@ -105,6 +105,8 @@ complete -c fencepost -n '_shtab_fencepost_using renew' -l fence -x -d 'from the
 complete -c fencepost -n '_shtab_fencepost_using renew' -l epoch -x -d 'checked if given'
 complete -c fencepost -n '_shtab_fencepost_using renew' -l policy-version -x -d 'checked if given'
 complete -c fencepost -n '_shtab_fencepost_using renew' -l lease-seconds -x -d 'default: what the queue says'
+complete -c fencepost -n '_shtab_fencepost_using renew' -l progress -x -d 'how far it has come, for the next try'
+complete -c fencepost -n '_shtab_fencepost_using renew' -l log -xka "(__fish_complete_path (commandline -ct))" -d 'what the work has said; of a file its end, @- is stdin'
 complete -c fencepost -n '_shtab_fencepost_using renew' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using renew' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a submit -d 'hand in a result and keep the lease'
@@ -119,6 +121,7 @@ complete -c fencepost -n '_shtab_fencepost_using submit' -l fence -x -d 'from th
 complete -c fencepost -n '_shtab_fencepost_using submit' -l epoch -x -d 'checked if given'
 complete -c fencepost -n '_shtab_fencepost_using submit' -l policy-version -x -d 'checked if given'
 complete -c fencepost -n '_shtab_fencepost_using submit' -l text -d 'take RESULT as plain text'
+complete -c fencepost -n '_shtab_fencepost_using submit' -l log -xka "(__fish_complete_path (commandline -ct))" -d 'what the work has said; of a file its end, @- is stdin'
 complete -c fencepost -n '_shtab_fencepost_using submit' -l revision -x -d 'the revision that the result builds on'
 complete -c fencepost -n '_shtab_fencepost_using submit' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using submit' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
@@ -134,6 +137,7 @@ complete -c fencepost -n '_shtab_fencepost_using complete' -l fence -x -d 'from 
 complete -c fencepost -n '_shtab_fencepost_using complete' -l epoch -x -d 'checked if given'
 complete -c fencepost -n '_shtab_fencepost_using complete' -l policy-version -x -d 'checked if given'
 complete -c fencepost -n '_shtab_fencepost_using complete' -l text -d 'take RESULT as plain text'
+complete -c fencepost -n '_shtab_fencepost_using complete' -l log -xka "(__fish_complete_path (commandline -ct))" -d 'what the work has said; of a file its end, @- is stdin'
 complete -c fencepost -n '_shtab_fencepost_using complete' -l revision -x -d 'the revision that the result builds on'
 complete -c fencepost -n '_shtab_fencepost_using complete' -l followups -xka "(__fish_complete_path (commandline -ct))" -d 'a JSON list of tasks (queue, payload, key ...) to enqueue in the same transaction'
 complete -c fencepost -n '_shtab_fencepost_using complete' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
@@ -152,9 +156,11 @@ complete -c fencepost -n '_shtab_fencepost_using fail' -l policy-version -x -d '
 complete -c fencepost -n '_shtab_fencepost_using fail' -l then -xka "retry give_up block" -d 'default: retry'
 complete -c fencepost -n '_shtab_fencepost_using fail' -l reason -x -d 'for people'
 complete -c fencepost -n '_shtab_fencepost_using fail' -l retry-seconds -x -d 'in place of back-off'
+complete -c fencepost -n '_shtab_fencepost_using fail' -l progress -x -d 'how far it has come, for the next try'
+complete -c fencepost -n '_shtab_fencepost_using fail' -l log -xka "(__fish_complete_path (commandline -ct))" -d 'what the work has said; of a file its end, @- is stdin'
 complete -c fencepost -n '_shtab_fencepost_using fail' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using fail' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
-complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a release -d 'give a task back unworked'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a release -d 'give a task back, and the attempt with it'
 complete -c fencepost -n '_shtab_fencepost_using release' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using release' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'
 complete -c fencepost -n '_shtab_fencepost_using release' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'
@@ -165,6 +171,8 @@ complete -c fencepost -n '_shtab_fencepost_using release' -l worker -x -d 'who h
 complete -c fencepost -n '_shtab_fencepost_using release' -l fence -x -d 'from the claim'
 complete -c fencepost -n '_shtab_fencepost_using release' -l epoch -x -d 'checked if given'
 complete -c fencepost -n '_shtab_fencepost_using release' -l policy-version -x -d 'checked if given'
+complete -c fencepost -n '_shtab_fencepost_using release' -l progress -x -d 'how far it has come, for the next try'
+complete -c fencepost -n '_shtab_fencepost_using release' -l log -xka "(__fish_complete_path (commandline -ct))" -d 'what the work has said; of a file its end, @- is stdin'
 complete -c fencepost -n '_shtab_fencepost_using release' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using release' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a cancel -d 'end a task that has not ended'
@@ -379,7 +387,7 @@ complete -c fencepost -n '_shtab_fencepost_using offline-verify' -l json -d 'one
 complete -c fencepost -n '_shtab_fencepost_using offline-verify' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
 complete -c fencepost -n '_shtab_fencepost_using offline-verify' -l head -x -d 'a hash noted earlier: it must be in the chain'
 complete -c fencepost -n '_shtab_fencepost_using offline-verify' -l outbox -xka "(__fish_complete_path (commandline -ct))" -d '(FENCEPOST_OUTBOX; default ./offline.db)'
-complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a show -d 'one task with its payload'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a show -d 'one task with its payload, progress and log'
 complete -c fencepost -n '_shtab_fencepost_using show' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using show' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'
 complete -c fencepost -n '_shtab_fencepost_using show' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'

@@ -39,7 +39,7 @@ _shtab_fencepost_commands() {
     queues:'queues and their settings'
     receipt:'the receipt of a command, by its key'
     refused:'late results of a task that were kept aside'
-    release:'give a task back unworked'
+    release:'give a task back, and the attempt with it'
     renew:'extend a lease'
     requeue:'begin a new round of an ended task'
     resolve:'settle a blocked task'
@@ -49,7 +49,7 @@ _shtab_fencepost_commands() {
     scope-set-policy:'raise the scope'"'"'s policy version, or set its retention'
     seal:'put what is committed into the tree and print its checkpoint'
     serve:'the store over HTTP, for workers elsewhere'
-    show:'one task with its payload'
+    show:'one task with its payload, progress and log'
     stats:'tasks by queue and state'
     submit:'hand in a result and keep the lease'
     sweep:'settle lapsed leases now'
@@ -160,6 +160,7 @@ _shtab_fencepost_complete_options=(
   "--epoch[checked if given]:N:"
   "--policy-version[checked if given]:N:"
   "--text[take RESULT as plain text]"
+  "--log[what the work has said\; of a file its end, \@- is stdin]:TEXT|@FILE:_files"
   "--revision[the revision that the result builds on]:R:"
   "--followups[a JSON list of tasks (queue, payload, key ...) to enqueue in the same transaction]:FILE|JSON:_files"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
@@ -264,6 +265,8 @@ _shtab_fencepost_fail_options=(
   "--then[default\: retry]:retry|give_up|block:(retry give_up block)"
   "--reason[for people]:TEXT:"
   "--retry-seconds[in place of back-off]:N:"
+  "--progress[how far it has come, for the next try]:JSON:"
+  "--log[what the work has said\; of a file its end, \@- is stdin]:TEXT|@FILE:_files"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
   ":TASK:"
@@ -514,6 +517,8 @@ _shtab_fencepost_release_options=(
   "--fence[from the claim]:F:"
   "--epoch[checked if given]:N:"
   "--policy-version[checked if given]:N:"
+  "--progress[how far it has come, for the next try]:JSON:"
+  "--log[what the work has said\; of a file its end, \@- is stdin]:TEXT|@FILE:_files"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
   ":TASK:"
@@ -534,6 +539,8 @@ _shtab_fencepost_renew_options=(
   "--epoch[checked if given]:N:"
   "--policy-version[checked if given]:N:"
   "--lease-seconds[default\: what the queue says]:S:"
+  "--progress[how far it has come, for the next try]:JSON:"
+  "--log[what the work has said\; of a file its end, \@- is stdin]:TEXT|@FILE:_files"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
   ":TASK:"
@@ -708,6 +715,7 @@ _shtab_fencepost_submit_options=(
   "--epoch[checked if given]:N:"
   "--policy-version[checked if given]:N:"
   "--text[take RESULT as plain text]"
+  "--log[what the work has said\; of a file its end, \@- is stdin]:TEXT|@FILE:_files"
   "--revision[the revision that the result builds on]:R:"
   "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
   "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"

@@ -156,16 +156,11 @@ class Beat:
             held.lose(code, refused=True)
             return
         if code == "lease_too_long":
-            self._shorter(held)
+            held.shorten()
         elif held.pending is not None and ISSUES[code].rule:
             held.pending = None  # it was the mark that could not be taken
         _log.warning("renewing task %s: %s", held.lease.task_id, outcome.message)
         self._again([held])
-
-    def _shorter(self, held: Held) -> None:
-        """Longer than the setting allows now, or the hold is used up: an earlier renewal, whose
-        answer was lost, may have reached its limit. No lease is lost by that."""
-        held.wish //= 2
 
     def _again(self, leases: list[Held]) -> None:
         """After a while that grows with the lease, shortened by chance."""
@@ -188,10 +183,12 @@ class Beat:
     def pause(self) -> int:
         """Microseconds until something may have to be done."""
         now = self._fp.steady()
-        times = [
-            at for held in self.all() for at in (held.beat_at, held.tell_at)
-            if at is not None and not held.over
-        ]  # fmt: skip
+        times: list[int] = []
+        for held in self.all():
+            if held.beat_at is not None and (held.settling or not held.over):
+                times.append(held.beat_at)
+            if not held.settling and not held.over:
+                times.append(held.tell_at)
         return max(0, min([now + GLANCE, *times]) - now)
 
     def _hand_out(self, leases: list[Held]) -> None:

@@ -87,6 +87,12 @@ class Held:
         self.sent_at = max(self.sent_at, sent)
         self._tell()
 
+    def shorten(self) -> None:
+        """Longer than the setting allows now, or the hold is used up: an earlier renewal, whose
+        answer was lost, may have reached its limit. No lease is lost by that."""
+        self.wish //= 2
+        self.pace = pace(self.wish * SECOND or self.length)
+
     def _end(self, sent: int, length: int, expires_at: int) -> int:
         """Its length counts from the sending. The store may have given less than was asked for
         (`max_hold_seconds`): what it gave in all counts from the claim's sending."""

@@ -176,6 +176,7 @@ def test_who_resists_sigkill_is_told_of_and_not_waited_for(field, monkeypatch):
     monkeypatch.setattr(containment, "SHIM", trees.other_shim(weak))
     held, witness = field.hostile(PLAIN)
     held.kill()
+    assert held.wait(trees.PATIENCE) == containment.Ended(None, "killed", tree.RESISTS)
     assert held.finish(trees.PATIENCE) is False
     assert held.alive() and not witness.gone(0)
 
@@ -186,4 +187,5 @@ def test_a_fault_in_the_shim_is_told_and_leaves_nothing_behind(field, monkeypatc
     witness = field.witness()
     held = field.start(trees.hostile(PLAIN), witness)
     assert witness.gone() and held.finish(trees.PATIENCE)
-    assert "ValueError" in caplog.text
+    assert (held.ended.code, held.ended.why) == (-signal.SIGKILL, "shim_died")
+    assert "ValueError" in held.ended.error and "ValueError" in caplog.text

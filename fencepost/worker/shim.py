@@ -12,7 +12,7 @@ and its end means that the worker has died. STATUS is a pipe to the worker:
     P<pid>            the command runs
     F<errno>          it could not be started
     X<why> <code>     the command has ended, told at once; a negative code is a signal
-    L<count>          so many resist SIGKILL (a disk that hangs, another user's); it goes on
+    L<why> <count>    so many resist SIGKILL (a disk that hangs, another user's); it goes on
     D<count>          the whole tree is gone; so many were killed
     !<text>           a fault of this program
 """
@@ -289,7 +289,7 @@ class Shim:
             seen.update(found)
             self.killed = len(seen)
             if not told and now() - since > STUBBORN_SECONDS * SECOND:
-                self.tell(b"L%d" % len(found))
+                self.tell(b"L%b %d" % (self.why.encode(), len(found)))
                 told, pause = True, LONGEST_PAUSE_MS
             hurry.poll(pause)
             _drained(self.wake)
@@ -389,6 +389,7 @@ def main() -> "NoReturn":
         shim.run()
     except Exception as error:  # noqa: BLE001  it is told, and nothing may be left behind
         shim.tell(b"!" + repr(error).encode(errors="replace")[:500])
+        shim.why = shim.why or "shim_died"
         if shim.command:
             shim.kill()
         os._exit(70)

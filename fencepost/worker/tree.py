@@ -21,6 +21,7 @@ Why = Literal[
 ]  # fmt: skip
 OVERDUE_SECONDS = 5.0
 GLANCE_SECONDS = 1.0
+RESISTS = "some of its processes resist SIGKILL"
 
 _log = Log("fencepost.worker")
 _clock = SystemClock()
@@ -130,8 +131,11 @@ class Tree:
             why, code = text.split()
             self.ended = Ended(int(code), why, self._error)  # type: ignore[arg-type]
         elif kind == "L":
+            why, count = text.split()
             self._stubborn = True
-            _log.warning("%s processes of a task resist SIGKILL", text)
+            if self.ended is None:  # the command may be one of them: nobody waits for that
+                self.ended = Ended(None, why, RESISTS)  # type: ignore[arg-type]
+            _log.warning("%s processes of a task resist SIGKILL", count)
         elif kind == "D":
             self.killed, self._told_all = int(text), True
         elif kind == "!":

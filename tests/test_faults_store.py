@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 from helpers.children import ended, result_of, start
 from helpers.lab import QUEUE, ask, completion, raw
-from helpers.tools import installed
+from helpers.tools import installed, need
 from helpers.work import acknowledge_one, fill_up
 
 import fencepost
@@ -143,7 +143,7 @@ def test_every_connection_that_writes_or_reads_is_synchronous_full(lab):
 
 def can_trace():
     """Whether strace is here (or can be installed) and allowed to look at a child."""
-    if installed("strace", "strace") is None:
+    if installed("strace") is None:
         return False
     return subprocess.run(["strace", "-f", "-o", os.devnull, "true"], check=False).returncode == 0
 
@@ -222,6 +222,7 @@ def tmpfs(folder, size):
     """A file system of its own, as small as wanted; skips where it cannot be mounted."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    need("mount")
     if sys.platform != "linux" or os.geteuid() != 0 or not mounted(mount):
         pytest.skip("needs the right to mount a tmpfs")
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from helpers.shell import environment
+from helpers.tools import need
 
 import fencepost
 
@@ -78,9 +78,7 @@ class Newcomer:
 
 @pytest.fixture
 def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
-    for needed in ("bash", "curl"):
-        if shutil.which(needed) is None:
-            pytest.skip(f"no {needed} here")
+    need("curl")
     made = Newcomer(tmp_path)
     yield made
     made.end()

@@ -6,7 +6,6 @@ The certificate in tls/ is its own authority, for 127.0.0.1 and localhost, and f
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pytest
 from helpers.children import TESTS
 from helpers.service import Service
 from helpers.shell import run
+from helpers.tools import need
 
 import fencepost
 
@@ -31,10 +31,11 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def curl(*words: str) -> subprocess.CompletedProcess[str]:
-    if shutil.which("curl") is None:
-        pytest.skip("no curl here")
     return subprocess.run(
-        ["curl", "-sS", "--max-time", "20", *words], capture_output=True, text=True, check=False
+        [need("curl"), "-sS", "--max-time", "20", *words],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -72,10 +73,9 @@ def test_whoever_speaks_in_the_clear_gets_nothing(web: Service) -> None:
 def test_a_key_that_asks_for_a_password_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:
     fencepost.open(tmp_path / "work.db", create=True).close()
     locked = tmp_path / "locked.pem"
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl here")
     done = subprocess.run(
-        ["openssl", "ec", "-in", str(KEY), "-aes256", "-passout", "pass:x", "-out", str(locked)],
+        [need("openssl"), "ec", "-in", str(KEY), "-aes256", "-passout", "pass:x",
+         "-out", str(locked)],
         capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0

@@ -19,6 +19,7 @@ import pytest
 from helpers.holding import foreign, hold_the_turn, stopped_with_the_turn
 from helpers.service import Service
 from helpers.shell import run
+from helpers.tools import need
 from helpers.web import Asking, Reply, Served
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -183,7 +184,7 @@ def test_many_who_ask_at_once_are_told_of_one_look(
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    mount = [need("mount"), "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if (
         sys.platform != "linux"
         or os.geteuid() != 0

@@ -52,8 +52,7 @@ class Hosts(NamedTuple):
 @contextmanager
 def two_hosts() -> Iterator[Hosts]:
     """The namespaces, removed in the end."""
-    packages = {"ip": "iproute2", "nft": "nftables"}
-    missing = [name for name, package in packages.items() if installed(name, package) is None]
+    missing = [name for name in ("ip", "nft") if installed(name) is None]
     if missing or os.geteuid() != 0:
         raise RuntimeError(f"two hosts need root, ip and nft; here: {missing or 'no root'}")
     hosts = Hosts(f"fp-a-{os.getpid()}", f"fp-b-{os.getpid()}")

@@ -7,17 +7,16 @@ root installs Debian's. What cannot be had is an error that says what to do, nev
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from helpers.tools import PACKAGES, installed
+
 MODEL = Path(__file__).resolve().parent.parent / "model"
 CONFIGS = ("OneStore", "Copies")
-JRE = "default-jre-headless"
 # A run is short: quick to start matters more than quick code.
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g")
 
@@ -45,15 +44,10 @@ def jar() -> Path:
 
 def java() -> str:
     """The Java to run. LookupError where there is none and it cannot be installed."""
-    found = shutil.which("java")
-    if found is None and os.name == "posix" and os.geteuid() == 0 and shutil.which("apt-get"):
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", JRE]
-        for command in (["apt-get", "update", "-qq"], install):
-            subprocess.run(command, env=quiet, stdout=subprocess.DEVNULL, check=True)
-        found = shutil.which("java")
+    found = installed("java")
     if found is None:
-        raise LookupError(f"no Java: apt-get install {JRE} (as root this is done for you)")
+        package = " ".join(PACKAGES["java"])
+        raise LookupError(f"no Java: apt-get install {package} (as root this is done for you)")
     return found
 
 

@@ -12,41 +12,50 @@ from pathlib import Path
 
 import pytest
 
+# What bare Debian 12 and 13 lack, by the program; .ci/run brings all of it at once. A compiler
+# without libc6-dev, which gcc only recommends, finds no header.
+PACKAGES = {
+    "cc": ("gcc", "libc6-dev"), "java": ("default-jre-headless",), "strace": ("strace",),
+    "curl": ("curl",), "openssl": ("openssl",), "mount": ("mount",), "ip": ("iproute2",),
+    "nft": ("nftables",), "bwrap": ("bubblewrap",),
+}  # fmt: skip
+
 
 @cache
-def installed(program: str, package: str) -> str | None:
-    """Where the program is. Root on a Debian installs its package if it is not there."""
+def installed(program: str) -> str | None:
+    """Where the program is. Root on a Debian installs its packages if it is not there."""
     if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
         import fcntl
 
         with open(Path(tempfile.gettempdir()) / "fencepost-tests-apt", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # several processes run the tests
             if shutil.which(program) is None:
-                _install(package)
+                _install(*PACKAGES[program])
     return shutil.which(program)
 
 
-def _install(package: str) -> None:
+def _install(*packages: str) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (
-        ["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", package],
+        ["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", *packages],
     ):  # fmt: skip
         subprocess.run(
             ["apt-get", *command], env=environment, check=False, capture_output=True, timeout=300
         )
 
 
-def need(program: str, package: str) -> str:
+def need(program: str) -> str:
     """The same, or the test cannot be run."""
-    found = installed(program, package)
+    found = installed(program)
     if found is None:
-        pytest.skip(f"NOT RUN: needs {program}; as root, or: apt-get install {package}")
+        packages = " ".join(PACKAGES[program])
+        pytest.skip(f"NOT RUN: needs {program}; as root, or: apt-get install {packages}")
     return found
 
 
 def built(source: Path, folder: Path) -> Path | None:
     """A C source as a shared library in the folder; None where there is no compiler."""
-    found = installed("cc", "gcc")
+    found = installed("cc")
     if found is None:
         return None
     library = folder / f"{source.stem}.so"

@@ -98,6 +98,9 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
     at = seed
     while not cutter.over():
         chance = random.Random(at)
+        for dies in ("before", "after") * 6:
+            if not cutter.over():
+                cutter.cut_after_death(dies, at, chance)
         for journal in ("wal", "truncate"):
             for life in LIVES:
                 if not cutter.over():
@@ -105,9 +108,6 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
         for life in ALONE * 6:
             if not cutter.over():
                 cutter.cut_after_failed_sync(life, at, chance)
-        for dies in ("before", "after") * 6:
-            if not cutter.over():
-                cutter.cut_after_death(dies, at, chance)
         cutter.counts["seeds"] += 1
         at += 1
     return {**cutter.counts, "failures": cutter.failures}

@@ -142,7 +142,7 @@ def test_a_revoked_scope_ends_the_lease():
 
 def test_the_end_of_the_hold_is_no_lost_lease_and_is_told_in_time():
     with desk() as own:
-        own.stand.fp.queue_set(QUEUE, lease_seconds=10, max_hold_seconds=20)
+        own.stand.fp.queue_set(QUEUE, lease_seconds=10, max_hold_seconds=19)
         held = own.hold(lease_seconds=10)
         own.way.after = [None, None, lost]  # the renewal that reaches the limit is never heard of
         own.live(13)

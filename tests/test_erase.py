@@ -69,15 +69,16 @@ def fill(lab: Lab, seed: int) -> dict[str, Content]:
     dice.shuffle(leases)
     by_id = {content.task_id: content for content in contents}
     told = lab.fp.execute([one for lease in leases for one in work(lease, by_id[lease.task_id])])
-    assert [outcome.accepted for outcome in told].count(True) == len(leases)
+    assert [outcome.accepted for outcome in told].count(True) == 2 * len(leases)
     return by_id
 
 
 def work(lease: fencepost.Lease, content: Content) -> Iterator[c.Request]:
     binding = (lease.task_id, lease.worker_id, lease.fence)
     end = content.number % 4
+    yield c.Request.of(c.Renew(*binding, progress=content.long(), log=content.long()))
     if end == 0:
-        fail = c.Fail(*binding, then="block", reason=content.long()[:4_000])
+        fail = c.Fail(*binding, then="block", reason=content.long()[:4_000], log=content.text())
         yield c.Request.of(fail, content.text())
     elif end == 1:
         yield c.Request.of(c.Submit(*binding, result=content.long()), content.text())

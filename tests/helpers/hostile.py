@@ -26,13 +26,16 @@ def stay():
 
 
 def daemon(run):
+    there, is_there = os.pipe()
     if os.fork() == 0:
         os.setsid()
         if os.fork():
             os._exit(0)
         say("daemon")
+        os.write(is_there, b".")
         run()
     os.wait()
+    os.read(there, 1)  # it has spoken: who leaves would have it killed before
 
 
 def hydra():

@@ -13,6 +13,7 @@ from helpers.lab import QUEUE
 
 import fencepost
 from fencepost.issues import (
+    Forbidden,
     LeaseTooLong,
     OutcomeUnknown,
     PayloadTooLarge,
@@ -76,6 +77,7 @@ def test_work_retaken_by_another_waits_while_he_holds_it_and_is_a_conflict_when_
     told = lap.sync()
     assert told["waiting"] == [{"task_id": task_id, "code": "task_leased"}]
     assert lap.box.status()["waits"][0]["code"] == "task_leased"
+    assert [request.command.verb for request in lap.wire.sent] == ["claim", "complete"]
     theirs.complete("theirs")
     assert lap.sync()["conflicts"] == 1 == lap.sync()["conflicts"]
     (conflict,) = lap.box.conflicts()
@@ -444,6 +446,49 @@ def test_a_reset_clock_ends_the_leases_and_the_work_is_claimed_again(field):
     assert field.fp.task(ids[0]).epoch == 1
 
 
+def test_anothers_lease_that_a_reset_clock_has_ended_is_not_waited_for(field):
+    (task_id,) = field.offer("S1")
+    lap = field.laptop()
+    lap.take(lease_seconds=60)
+    lap.box.record(task_id, "x")
+    field.clock.advance(61)
+    field.by_other(task_id, lease_seconds=DAY)
+    field.fp.clock_reset()
+    assert lap.sync()["accepted"] == 1
+
+
+def test_a_token_revoked_in_the_middle_stops_the_sync_and_makes_no_conflict(tmp_path):
+    with Field(tmp_path, "http") as field:
+        ids = field.offer("S1", "S2", "S3")
+        lap = field.laptop()
+        lap.take()
+        for task_id in ids:
+            lap.box.record(task_id, "x")
+
+        def revoke(point, sent):
+            if point == "told":
+                for token in field.fp.tokens():
+                    field.fp.token_revoke(token.token_id)
+
+        lap.wire.at = revoke
+        with pytest.raises(Unauthenticated):
+            lap.sync()
+        assert [step.split()[0] for _, step, _ in lap.box.links()][-2:] == ["accepted", "refused"]
+        lap.wire = type(lap.wire)(field.handle(WORKER, lap.clock))
+        assert lap.sync()["accepted"] == 2
+
+
+def test_who_sends_as_another_worker_is_told_so_and_nothing_comes_of_it(field):
+    (task_id,) = field.offer("S1")
+    lap = field.laptop()
+    lap.take()
+    lap.box.record(task_id, "x")
+    with pytest.raises(Forbidden):
+        lap.box.sync(field.handle("stranger", lap.clock))
+    assert list(lap.box.conflicts()) == [] and lap.box.status()["waits"] == []
+    assert lap.sync()["accepted"] == 1
+
+
 def test_attempts_used_up_by_lapses_are_a_conflict_that_names_it(tmp_path, wire):
     with Field(tmp_path, wire) as field:
         (task_id,) = (field.fp.enqueue(QUEUE, 1, max_attempts=1).task_id,)
@@ -610,3 +655,32 @@ def test_a_result_longer_than_the_queue_allows_is_refused_before_anybody_leaves(
             lap.box.record(task_id, "x" * 99)
         assert lap.box.record(task_id, "x" * 98).new
         assert lap.sync()["accepted"] == 1
+
+
+def test_a_closing_names_the_revision_it_builds_on_and_a_row_none(field):
+    (task_id,) = field.offer("S1")
+    lap = field.laptop()
+    lap.take(lease_seconds=60)
+    for row in ("a", "b"):
+        lap.box.record(task_id, row, close=False)
+    lap.box.record(task_id, "end")
+    field.clock.advance(61)
+    assert lap.sync()["claimed"] == 1
+    told = [request.command for request in lap.wire.sent if request.command.verb != "claim"]
+    rows = [command for command in told if command.verb == "submit"]
+    assert {command.expected_revision for command in rows} == {None}
+    (closing,) = [command for command in told if command.verb == "complete"]
+    assert (closing.expected_revision, closing.fence) == (2, 2)
+
+
+def test_tasks_of_two_queues_with_the_same_key_are_two(field):
+    one = field.fp.enqueue(QUEUE, 1, key="S1").task_id
+    field.fp.queue_set("more", max_lease_seconds=DAY, max_hold_seconds=DAY)
+    two = field.fp.enqueue("more", 2, key="S1").task_id
+    lap = field.laptop()
+    lap.take()
+    assert lap.box.take(lap.wire, "more", lease_seconds=DAY) == [two]
+    assert [lap.box.task(name).task_id for name in ("S1", "more/S1", one)] == [one, two, one]
+    for task_id in (one, two):
+        lap.box.record(task_id, "same")
+    assert lap.sync()["accepted"] == 2

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fencepost.issues import JournalBroken, SchemaMismatch
 from fencepost.offline import chain
-from fencepost.offline.chain import digest_of, link, state_text
+from fencepost.offline.chain import digest_of
 
 PUBLISHED = [tuple(pair) for pair in seed(1)["checkpoint_chain"]]
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -31,7 +31,7 @@ def feed(folder, wire="local"):
 
         def checkpoint(label, said=None):
             before = hashes[-1][1] if hashes else chain.GENESIS
-            hashes.append((label, link(before, label, lap.box.state())))
+            hashes.append((label, chain.link(before, label, lap.box.state())))
             verdicts.append(said)
 
         def last_step():
@@ -119,7 +119,7 @@ def test_text_is_hashed_as_raw_utf_8_and_all_else_as_canonical_json():
 @given(st.dictionaries(TEXT, st.integers(1, 9)), st.lists(st.tuples(TEXT, TEXT)))
 def test_the_state_is_what_the_seed_s_program_writes(leases, rows):
     theirs = json.dumps({"rows": sorted(rows), "leases": dict(leases)}, sort_keys=True)
-    assert state_text(rows, leases) == theirs
+    assert chain.state_text(rows, leases) == theirs
 
 
 # -- verify

@@ -93,7 +93,7 @@ def _open(sent: Sent, ours: Ours, task: Task, now: int) -> Verdict:
         if code in ISSUES and 2 <= ISSUES[code].rule <= 4:
             return Verdict("conflict", code)  # what is sent is not allowed, by whatever lease
     held = task.state == "leased" and now < task.lease_expires_at
-    if held and "stale_epoch" not in sent.issues:
+    if held:
         if task.fence != ours.fence:
             return Verdict("wait", "task_leased")
         if sent.fence != ours.fence or "stale_revision" in sent.issues:

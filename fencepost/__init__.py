@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from fencepost.opening import open_any as open  # fencepost.open() is the face
     from fencepost.parts import NOTHING
     from fencepost.remote import RemoteHandle
+    from fencepost.worker import Worker
 
 __version__ = _VERSION
 
@@ -126,6 +127,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UnknownFence",
+    "Worker",
     "WrongWorker",
     "commands",
     "open",
@@ -138,6 +140,7 @@ _HOMES = {
     "model": ("Outcome", "QueueSettings", "Receipt", "Result", "Scope", "Task", "Token"),
     "parts": ("NOTHING",),
     "remote": ("RemoteHandle",),
+    "worker": ("Worker",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

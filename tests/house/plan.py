@@ -35,6 +35,7 @@ SIDEWAYS: dict[tuple[str, str], str] = {
 FOR_TYPES = {("issues", "model"): "a refusal carries its Outcome"}
 ROOT_MAY_IMPORT = {
     "handle", "model", "commands", "issues", "opening", "parts", "remote", "version",
+    "worker",
 }  # fmt: skip
 
 PURE_ROOMS = ("rules", "machine", "journal")

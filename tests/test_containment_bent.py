@@ -80,7 +80,9 @@ PLANTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new", "law"), PLANTED, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("old", "new", "law"), PLANTED, ids=lambda value: getattr(value, "__name__", str(value)[:40])
+)
 def test_what_is_planted_in_the_shim_is_seen_by_the_law_named_for_it(
     field, monkeypatch, old, new, law
 ):

@@ -194,7 +194,7 @@ def test_every_code_says_whether_sending_the_same_again_can_ever_help(lab):
     helps = {code for code, issue in ISSUES.items() if issue.retry}
     assert helps == {
         "scope_revoked", "store_read_only", "queue_paused", "task_leased", "store_unavailable",
-        "outcome_unknown",
+        "outcome_unknown", "rate_limited", "clock_skew",
     }  # fmt: skip
     for code in ("scope_revoked", "queue_paused"):
         assert ISSUES[code].status == "blocked"

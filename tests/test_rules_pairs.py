@@ -35,6 +35,9 @@ NOT_MET = {
     "schema_mismatch": "no rule: at opening",
     "journal_broken": "no rule: verify's",
     "guard_tripped": "no rule: a bug",
+    "rate_limited": "no rule: a service's, before a command",
+    "clock_skew": "no rule: a worker's or a service's own clock",
+    "internal": "no rule: a bug",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from helpers.stand import QUEUE, SECOND, UNKNOWN, WORKER, Stand, binding
 
 from fencepost import commands as c
-from fencepost.issues import InvalidRequest
+from fencepost.issues import ISSUES, InvalidRequest
 from fencepost.journal.checkpoint import Checkpoint
 from fencepost.journal.proof import MAX_PATH, Proof
 from fencepost.journal.tree import EMPTY_ROOT
@@ -171,7 +171,8 @@ def test_in_a_store_that_is_read_only_every_verb_is_blocked_and_says_so_first(ve
             (verdict,), changes = fold([(caller, c.Request.of(sent))], loaded)
         told = verdict.outcome
         assert (told.status, told.issues[0]) == ("blocked", "store_read_only")
-        assert told.message.startswith(f"{verb}: ")
+        issue = ISSUES["store_read_only"]
+        assert told.message == f"{verb}: {issue.meaning}; {issue.advice}"
         assert changes.is_empty()
 
 

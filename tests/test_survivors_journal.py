@@ -104,8 +104,8 @@ def test_a_task_that_nothing_has_brought_about_is_named_and_followed_from_there(
     assert sorted(p.code for p in found if p.place == f"entry {place + 1}") == codes
 
 
-@pytest.mark.parametrize("verb", ["submit", "complete"])
-def test_a_result_of_a_task_that_it_brings_about_itself_is_no_move_and_owes_nothing(verb):
+@pytest.mark.parametrize("verb", ["submit", "complete", "cancel", "release"])
+def test_a_verb_that_brings_its_own_task_about_is_no_move_and_owes_nothing(verb):
     rows = folding.history()
     bodies = [json.loads(row.body or b"{}") for row in rows]
     place = next(i for i, body in enumerate(bodies) if body.get("verb") == verb)
@@ -115,6 +115,20 @@ def test_a_result_of_a_task_that_it_brings_about_itself_is_no_move_and_owes_noth
     found = folding.with_other_bytes(place, canonical.dumps(told))
     here = {p.code for p in found if p.place == f"entry {place + 1}"}
     assert here == {"transition"}
+
+
+def test_a_completion_accepts_no_second_result_under_the_name_of_an_obligation():
+    rows = folding.history()
+    bodies = [json.loads(row.body or b"{}") for row in rows]
+    place = next(i for i, body in enumerate(bodies) if body.get("verb") == "complete")
+    claimed = next(body for body in bodies if body.get("verb") == "claim")["tasks"]
+    told = bodies[place]
+    (other,) = [item for item in claimed if item["task_id"] != told["tasks"][0]["task_id"]][:1]
+    second = {"role": "obligation", "before": "leased", "state": "done", "revision": 1}
+    told["tasks"].append({**other, **second})
+    found = folding.with_other_bytes(place, canonical.dumps(told))
+    here = {p.code for p in found if p.code != "opening_missing"}
+    assert here == {"revision"}
 
 
 # --- rounds -----------------------------------------------------------------------------------

@@ -125,6 +125,17 @@ def test_a_new_task_is_ready_and_was_never_leased():
         assert [row.id for row in rows] == [1, 2]
 
 
+def test_a_batch_leaves_the_stores_row_as_its_commands_have_moved_it():
+    with Stand() as stand:
+        stand.leased()
+        stand.task()
+        with stand.loaded() as loaded:
+            store = loaded.store
+        _, changes = decided(stand, c.Claim("w", (QUEUE,)))
+        moved = {"last_fence": store.last_fence + 1, "last_entry": store.last_entry + 1}
+        assert changes.store == replace(store, **moved)
+
+
 def test_a_receipt_without_a_part_of_its_entry_is_none():
     whole = Stored(1, b"{}", b"s", b"r", None)
     assert whole.receipt() == Receipt(1, b"{}", b"s", b"r", None)

@@ -211,6 +211,7 @@ def test_a_destination_is_what_some_queue_of_its_scope_names_by_now():
         ("queue s/none", "no entry has set is_destination so")
     ]
     standing.check_rest(found)
+    assert {(p.code, p.message) for p in found.all()[1:]} == {("settings", "its row is missing")}
     assert sorted(p.place for p in found.all()[1:]) == [
         "queue elsewhere/away", "queue elsewhere/q", "queue s/q", "queue s/r",
     ]  # fmt: skip

@@ -113,6 +113,7 @@ def test_verify_names(name, copy):
     assert codes(found) == expected, found.problems
     assert place is None or place in places(found), found.problems
     assert all(p.place and p.message for p in found.problems), found.problems
+    assert not any("None" in p.place for p in found.problems), found.problems
 
 
 DONE = "id = (select min(id) from fencepost_task where state = 'done' and erased = 0)"

@@ -81,7 +81,7 @@ def verify(
     ledger = Ledger(findings)
     store = source.store()
     size = source.tree_size()
-    tree = TreeCheck(source, findings, store.writer_id, size, since)
+    tree = TreeCheck(source, findings, size, since)
     trusted = 0 if since is None else since.size
     entries = Entries(ledger, tree, findings, trusted)
     for row in source.entries():
@@ -149,9 +149,8 @@ class TreeCheck:
     """
 
     def __init__(
-        self, source: Source, findings: Findings, writer_id: str, size: int,
-        since: Checkpoint | None,
-    ) -> None:  # fmt: skip
+        self, source: Source, findings: Findings, size: int, since: Checkpoint | None
+    ) -> None:
         self.size = size
         self.sealed_root = EMPTY_ROOT
         self._source = source
@@ -159,7 +158,6 @@ class TreeCheck:
         self._frontier = Frontier()
         self._levels: list[Iterator[tuple[int, bytes]]] = []
         self._since = since
-        self._writer_id = writer_id
         self._origins: dict[str, int] = {}
         self._checkpoints = iter(source.checkpoints())
         self._next = next(self._checkpoints, None)

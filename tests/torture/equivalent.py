@@ -85,6 +85,36 @@ SAME: dict[str, str] = {
         "a sweep has asked for its place, so it is there",
     "journal.tree.consistency_proof: if start > 0: => if start > 1:":
         "a left part has a power of two leaves, and one of a single leaf is never gone past",
+    "machine.tasks.key_issues: "
+    "if task_lookup(scope, queue, new.key or '') in batch.loaded.tombstones: => "
+    "if task_lookup(scope, queue, new.key or 'XXXX') in batch.loaded.tombstones:":
+        "it is asked of tasks with a key alone",
+    "machine.fold._queues_of: return () if task is None else (task.queue, *followed) => "
+    "return () if task is None and False else (task.queue, *followed)":
+        "who is asked this sends only what names queues, or a task that was found",
+    "machine.fold._too_large: return 'entry_too_large' if size > MAX_ENTRY_BYTES else None => "
+    "return 'entry_too_large' if size >= MAX_ENTRY_BYTES else None":
+        "no number of follow-ups makes exactly as many bytes",
+    "machine.batch.Batch.moment: found = self._moments.get(scope) => "
+    "found = self._moments.get(None)":
+        "a moment that is made anew is the same",
+    "machine.retention._has_brought: "
+    "told = {} if stored.body is None else json.loads(stored.body) => "
+    "told = {} if stored.body is None and False else json.loads(stored.body)":
+        "an entry that is found by its key has its bytes",
+    "machine.retention.still_owed: children = (batch.loaded.tasks.get(child) for child in "
+    "batch.loaded.children.get(task.id, ())) => children = (batch.loaded.tasks.get(child) for "
+    "child in batch.loaded.children.get(task.id, None))":
+        "an erase has asked for the obligations of its task, so they are there",
+    "journal.checkpoint.parse: previous_size, _, previous_sha256 = rest.partition(' ') => "
+    "previous_size, _, previous_sha256 = rest.rpartition(' ')":
+        "with more than one space neither half is what it must be, wherever it is cut",
+    "journal.tree.verify_consistency: "
+    "if not 0 < old <= new or not _are_hashes(old_root, new_root, *proof): => "
+    "if not 0 < old <= new or not _are_hashes(old_root, *proof):":
+        "the new root has to equal 32 bytes in the end",
+    "machine.operators._new_round: task.reason = None => task.reason = ''":
+        "the store keeps an empty reason as none",
     "journal.reading._form: shape = SHAPES.get(entry.get('verb', '')) => "
     "shape = SHAPES.get(entry.get('verb', 'XXXX'))": NO_VERB,
     "journal.reading._form: shape = SHAPES.get(entry.get('verb', '')) => "

@@ -38,7 +38,7 @@ TESTS = (
     "test_faults_audit", "test_task_keys", "test_erase", "test_purge", "test_review_answers",
     "test_seed_receipt_lab", "test_survivors_rules", "test_survivors_machine",
     "test_survivors_journal", "test_survivors_reading", "test_survivors_answers",
-    "test_survivors_tokens", "test_tokens", "test_guards",
+    "test_survivors_tokens", "test_survivors_verify", "test_tokens", "test_guards",
 )  # fmt: skip
 LAWS = "tests/test_mutants.py::test_each_law_holds"
 COPIED = ("fencepost", "tests", "docs", "README.md", "pyproject.toml")

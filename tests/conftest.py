@@ -34,3 +34,9 @@ def pytest_collection_modifyitems(config, items):
         draw = random.Random(seed)
         order = {item.path: draw.random() for item in items}
         items.sort(key=lambda item: (order[item.path], draw.random()))
+
+
+def pytest_collection_modifyitems(items):
+    """Several processes collect the tests and must find the same names."""
+    moving = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    assert not moving, f"a test's name holds an address: give ids to {moving[0]}"

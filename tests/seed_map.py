@@ -18,6 +18,8 @@ DELIVERIES, RESTORE = ("deliveries",), ("restore",)
 
 queue = partial(held, "seed_fenced_queue")
 feed = partial(held, "seed_shelter_feed")
+outbox = partial(held, "offline")
+chain = partial(held, "offline_chain")
 lab = partial(held, "seed_receipt_lab")
 limits = partial(held, "seed_receipt_lab_limits")
 privacy = partial(held, "seed_receipt_lab_privacy")
@@ -131,19 +133,28 @@ ROWS = feed("the_final_row_count_is_the_published_one")
 PROGRAM = feed("the_seeds_own_program_publishes_what_we_reproduce")
 
 SHELTER_FEED: dict[str, tuple[str, ...]] = {
-    "spec: Shelter-feed offline outbox": (*PLAYED, *PROGRAM),
+    "spec: Shelter-feed offline outbox": (
+        *PLAYED, *PROGRAM,
+        *outbox("expired_and_untaken_work_is_claimed_again_and_accepted"),
+        *held("offline_faces", "all_of_it_runs_within_40_mib"),
+    ),
     "spec: Invariants: (1) fencing token": feed(
         "invariant_1_the_fencing_token_is_monotonic_per_snapshot_lease"
     ),
     "spec: (2) submit accepted only": feed(
         "invariant_2_a_submit_is_accepted_only_under_the_current_token_within_the_lease"
     ),
-    "spec: (3) outbox row keyed": feed(
-        "invariant_3_duplicates_of_a_snapshot_and_its_payload_never_insert_twice"
+    "spec: (3) outbox row keyed": (
+        *feed("invariant_3_duplicates_of_a_snapshot_and_its_payload_never_insert_twice"),
+        *outbox("what_is_recorded_twice_is_kept_once_and_another_closing_is_refused"),
     ),
     "spec: (4) after every step": (
         *HASHES, *AGAIN,
         *feed("invariant_4_accepted_steps_are_only_appended_and_checkpoints_chain"),
+        *chain(
+            "the_seven_published_hashes_come_out_of_the_outbox_s_state",
+            "the_same_life_gives_the_same_chain_refused_steps_included",
+        ),
     ),
     **{f"steps[{step}]:": PLAYED for step in range(6)},
     "steps[6]: checkpoint chain": (*PLAYED, *HASHES, *AGAIN),
@@ -156,7 +167,9 @@ SHELTER_FEED: dict[str, tuple[str, ...]] = {
     "failure_modes_covered[0]: stale token after": (*PLAYED, *BOUNDARY),
     "failure_modes_covered[1]: superseded token": (*PLAYED, *STALE),
     "failure_modes_covered[2]: duplicate payload": PLAYED,
-    "failure_modes_covered[3]: replay checkpoint": TAMPERED,
+    "failure_modes_covered[3]: replay checkpoint": (
+        *TAMPERED, *chain("what_was_tampered_with_is_named"),
+    ),
 }  # fmt: skip
 
 HUMAN = lab("neither_a_result_nor_a_staged_event_completes_a_human_commitment")

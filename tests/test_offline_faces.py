@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -11,11 +12,12 @@ import pytest
 from helpers.field import DAY, WORKER, Field, Laptop, Wire
 from helpers.lab import QUEUE
 from helpers.lossy import Lossy, seeded
-from helpers.shell import Shell, environment
+from helpers.shell import ROOT, Shell, environment
 from helpers.web import Served
 
 import fencepost
 from fencepost import offline
+from fencepost.cli.subcommands import SUBCOMMANDS
 from fencepost.issues import InvalidRequest, NotFound, OutcomeUnknown, Unavailable
 
 KIB_IN_MIB = 1024
@@ -51,6 +53,24 @@ def test_the_way_of_a_task_at_the_shell(shell):
     assert shell.json("offline", "verify")["head"] == status["head"]
     assert shell("offline", "verify", "--head", status["head"]).code == 0
     assert [task["state"] for task in shell("--json", "list").lines] == ["done", "done", "ready"]
+
+
+def test_the_page_s_shell_lines_run_as_they_are_written(shell):
+    page = (ROOT / "docs" / "offline.md").read_text(encoding="utf-8")
+    lines = page.split("```\n", 2)[1].splitlines()
+    shell.task('{"page": 17}', "pages")
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        assert words.pop(0) == "fencepost"
+        if "TASK" in words:
+            words[words.index("TASK")] = shell.json("offline", "next")["task_id"]
+        ran = shell(*words)
+        assert ran.code == 0, (line, ran)
+    assert [task["state"] for task in shell("--json", "list").lines] == ["done"]
+    verbs = {name.removeprefix("offline-") for name in SUBCOMMANDS if name.startswith("offline-")}
+    told = {row.strip("| `").split("`")[0].split()[0] for row in page.splitlines()
+            if row.startswith("| `")}  # fmt: skip
+    assert told == verbs
 
 
 def test_a_conflict_at_the_shell_shows_both_sides_and_how_to_decide(shell):

@@ -277,7 +277,7 @@ def test_uninstall_drops_ours_and_nothing_else(tmp_path):
     assert theirs(path) == before
     assert definition(path) == []
     assert "fencepost_task" in done["dropped"]
-    assert len(done["dropped"]) == 14
+    assert len(done["dropped"]) == 15
     assert not [name for name in os.listdir(tmp_path) if "turn" in name]
 
 

@@ -32,6 +32,7 @@ receipts = st.builds(
 grants = st.builds(
     Grant, texts, texts, st.none() | texts, texts, *[numbers] * 6, instants, instants,
     values.map(canonical.dumps),
+    st.none() | values.filter(lambda value: value is not None).map(canonical.dumps),
 )  # fmt: skip
 facts = st.fixed_dictionaries(
     {"revision": numbers, "state": texts, "key": st.none() | texts},

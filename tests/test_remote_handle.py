@@ -35,8 +35,10 @@ def test_whatever_a_handle_has_the_remote_one_has_with_the_same_arguments():
     missing = public(Handle) - public(RemoteHandle) - ONLY_HERE
     assert missing == set()
     for name in public(Handle) & public(RemoteHandle) - set(INSTEAD):
-        here, there = (inspect.signature(getattr(k, name)) for k in (Handle, RemoteHandle))
-        assert list(here.parameters) == list(there.parameters), name
+        found = [getattr(kind, name) for kind in (Handle, RemoteHandle)]
+        if any(map(callable, found)):  # what is no method is a value that both have
+            here, there = map(inspect.signature, found)
+            assert list(here.parameters) == list(there.parameters), name
 
 
 @pytest.mark.parametrize("name", INSTEAD)

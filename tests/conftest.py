@@ -29,14 +29,11 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
+    # several processes collect the tests and must find the same names
+    moving = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    assert not moving, f"a test's name holds an address: give ids to {moving[0]}"
     seed = config.getoption("--shuffle")
     if seed is not None:
         draw = random.Random(seed)
         order = {item.path: draw.random() for item in items}
         items.sort(key=lambda item: (order[item.path], draw.random()))
-
-
-def pytest_collection_modifyitems(items):
-    """Several processes collect the tests and must find the same names."""
-    moving = [item.nodeid for item in items if " at 0x" in item.nodeid]
-    assert not moving, f"a test's name holds an address: give ids to {moving[0]}"

@@ -1,4 +1,4 @@
-"""`fencepost work`: a command a task. What it is given, what it gives back, and what it may not see."""
+"""`fencepost work`: a command a task. What it is given, what it gives back, what it may not see."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def test_the_last_of_standard_error_is_the_task_s_log_and_stands_nowhere_else(fp
 def test_marks_on_fd_3_are_kept_and_given_to_the_next_attempt(fp, tmp_path):
     fp.queue_set("q", backoff_seconds=0)
     fp.enqueue("q", 1)
-    program = 'echo "{\\"page\\": $FENCEPOST_ATTEMPT}" >&3; echo nonsense >&3; ' \
-              '[ "$FENCEPOST_ATTEMPT" = 2 ] && echo "$FENCEPOST_PROGRESS" || exit 1'  # fmt: skip
+    program = """echo "{\\"page\\": $FENCEPOST_ATTEMPT}" >&3; echo nonsense >&3
+        [ "$FENCEPOST_ATTEMPT" = 2 ] && echo "$FENCEPOST_PROGRESS" || exit 1"""
     work(tmp_path, "sh", "-c", program)
     assert result(fp) == {"page": 1}
 
@@ -228,4 +228,5 @@ def test_a_handler_that_no_module_has_is_refused_for_processes(fp, tmp_path):
     with pytest.raises(fencepost.InvalidRequest, match="stands in a module"):
         fencepost.Worker(fp, "q", lambda work: None, worker_id="w", processes=True,
                          state=tmp_path / "state")  # fmt: skip
-    fencepost.Worker(fp, "q", lambda work: None, worker_id="w", state=tmp_path / "state").run
+    fp.enqueue("q", 1)
+    assert only(fp).attempt == 0

@@ -1,4 +1,4 @@
-"""`fencepost.Worker`: handlers in Python, one accepted result a task whatever happens on the way."""
+"""`fencepost.Worker`: handlers in Python, and one accepted result a task, whatever happens."""
 
 from __future__ import annotations
 
@@ -277,6 +277,25 @@ def test_claims_beats_and_completions_that_fail_are_made_again(fp, fault):
     assert {task.attempt for task in fp.tasks(QUEUE)} == {1}
 
 
+def test_a_lease_that_comes_again_counts_from_the_first_sending_of_its_claim(fp, monkeypatch):
+    fill(fp, 1)
+    claimed, times = fp.claimed, []
+
+    def late(request, wait):
+        times.append(fp.steady())
+        found = claimed(request, wait)
+        if len(times) == 1:
+            time.sleep(0.5)
+            lost(None)
+        outcome, moment = found
+        return outcome, moment._replace(told=None)
+
+    monkeypatch.setattr(fp, "claimed", late)
+    made, ends = worker(fp, lambda work: ends.append(work._held.ends), lease_seconds=60), []
+    made.run()
+    assert 0 <= ends[0] - (times[0] + 60_000_000) <= 1_000 or ends[0] <= times[0] + 60_000_000
+
+
 def test_a_stop_lets_what_is_begun_end_and_claims_no_more(fp):
     fill(fp, 5)
     begun, go = threading.Event(), threading.Event()
@@ -326,7 +345,7 @@ def test_what_does_not_end_within_the_grace_is_given_back_with_its_mark(fp):
 def test_what_may_have_had_effects_waits_for_a_person_when_it_is_cut_short(fp):
     fp.queue_set(QUEUE, on_lapse="reconcile")
     fill(fp, 1)
-    made = worker(fp, lambda work: made.stop() or work.lost.wait(10) and 1 / 0, grace=0.1)
+    made = worker(fp, lambda work: made.stop() or (work.lost.wait(10) and 1 / 0), grace=0.1)
     made.run()
     (task,) = fp.tasks(QUEUE)
     assert task.state == "blocked" and "stopped" in task.reason

@@ -152,7 +152,7 @@ def test_a_full_disk_leaves_the_lines_before_it_whole(tmp_path, monkeypatch):
 
 def test_two_workers_of_one_name_are_refused_with_the_process_that_runs(tmp_path):
     memory = opened(tmp_path)
-    with pytest.raises(InvalidRequest, match=f"runs already .process {os.getpid()}"):
+    with pytest.raises(InvalidRequest, match=rf"runs already \(process {os.getpid()}"):
         opened(tmp_path)
     memory.close()
     opened(tmp_path).close()
@@ -163,7 +163,7 @@ def test_another_worker_s_memory_is_refused_and_left_as_it_is(tmp_path):
     asked = claim()
     memory.claiming(asked)
     memory.close()
-    with pytest.raises(InvalidRequest, match="is the memory of store /srv/work.db scope s worker"):
+    with pytest.raises(InvalidRequest, match=r"memory of store /srv/work\.db scope s worker"):
         Memory(tmp_path, {**IDENTITY, "worker": "w2"})
     memory = opened(tmp_path)
     assert list(memory.claims) == [asked.key]

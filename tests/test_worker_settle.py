@@ -60,9 +60,8 @@ def test_the_same_bytes_are_sent_until_they_are_answered(own, fault, place):
     assert [own.settler.round() for _ in range(3)] == [False, False, True]
     assert own.way.bodies == [request.body] * 3
     assert (own.told, own.results()) == ([(request.command.task_id, True)], 1)
-    assert own.why == [fault.__name__ == "down" and "store_unavailable" or "outcome_unknown"] * 2 + [
-        None
-    ]
+    code = "store_unavailable" if fault is down else "outcome_unknown"
+    assert own.why == [code, code, None]
 
 
 def test_bytes_and_key_are_remembered_before_they_are_sent_at_all(own):

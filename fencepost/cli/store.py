@@ -15,20 +15,30 @@ if TYPE_CHECKING:
 
 
 def open_store(
-    args: Namespace, *, kind: Kind = "operator", any_clock: bool = False
+    args: Namespace, *, kind: Kind = "operator", any_clock: bool = False,
+    seconds: float | None = None,
 ) -> Handle | RemoteHandle:
     """The handle for --store, --scope and --actor. Whoever can open the file is its operator; at
     a service the token (FENCEPOST_TOKEN) says who sends and what he may. `any_clock` lets a machine
-    claim whose clock is wrong: for what does not count leases by it."""
+    claim whose clock is wrong: for what does not count leases by it. `seconds` bounds what
+    is asked of a service, all tries together (60)."""
     if not is_remote(args.store):
         return open_here(args, kind=kind)
     if "actor" in args.given:
         raise InvalidRequest("--actor: at a service the token says who you are; leave it out")
-    from fencepost.remote import open_remote
+    from fencepost.remote.handle import (
+        DEADLINE_SECONDS,
+        MAX_SKEW_SECONDS,
+        TRY_SECONDS,
+        open_remote,
+    )
 
-    if any_clock:
-        return open_remote(args.store, scope=args.scope, max_skew_seconds=None)
-    return open_remote(args.store, scope=args.scope)
+    skew = None if any_clock else MAX_SKEW_SECONDS
+    bound = DEADLINE_SECONDS if seconds is None else seconds
+    return open_remote(
+        args.store, scope=args.scope, max_skew_seconds=skew, deadline_seconds=bound,
+        try_seconds=min(bound, TRY_SECONDS),
+    )  # fmt: skip
 
 
 def open_here(args: Namespace, *, kind: Kind = "operator") -> Handle:

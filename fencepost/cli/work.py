@@ -20,6 +20,7 @@ from fencepost.worker.runtime import Ending, Runtime
 from fencepost.worker.worker import identity_of, memory_of
 
 MEGABYTE = 1_000_000
+ASK_SECONDS = 10.0  # the worker itself asks again, and knows what must not wait
 # docs/work.md shows this table. After a second signal: 128 and its number.
 EXITS: dict[Ending, tuple[int, str]] = {
     "done": (0, "ended as asked, and all that it had begun is settled"),
@@ -33,7 +34,7 @@ def work(args: Namespace, out: Out) -> int:
     command = _command(args).checked()
     options = _options(args).checked()
     with ExitStack() as stack:
-        fp = open_store(args)
+        fp = open_store(args, seconds=ASK_SECONDS)
         stack.callback(fp.close)
         memory = memory_of(fp, options.worker_id, args.state)
         stack.callback(memory.close)

@@ -7,7 +7,8 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from queue import SimpleQueue
+from typing import Protocol, TypeAlias
 
 from fencepost.commands import Claim, Request
 from fencepost.handle.lease import Lease, Moment
@@ -21,6 +22,7 @@ from fencepost.worker.memory import Memory
 from fencepost.worker.options import Options
 from fencepost.worker.settle import not_now
 
+Heard: TypeAlias = tuple[Outcome, Moment] | Exception
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 
 _log = Log("fencepost.worker")
@@ -34,6 +36,7 @@ class Desk(Protocol):
     def judge(self) -> None: ...
     def take(self, held: list[Held]) -> None: ...
     def found_nothing(self) -> None: ...
+    def no_more_claims(self) -> None: ...
     def trouble(self, code: str | None) -> None: ...
     def fatal(self, error: Exception) -> None: ...
     def left_over(self, grant: Grant, *, fresh: bool) -> None: ...
@@ -52,8 +55,9 @@ class Claims:
         self._asked: Request | None = None
         self._hurried: Request | None = None
         self._thread = threading.Thread(target=self._run, name="fencepost-claim", daemon=True)
+        self._heard: SimpleQueue[Heard] = SimpleQueue()
         self._tries = 0
-        self.stopped = False
+        self._there = self.stopped = False
 
     def start(self) -> None:
         self._thread.start()
@@ -83,13 +87,37 @@ class Claims:
             return
         self._hurried = asked
 
-        def ask() -> None:
-            try:
-                self._fp.execute([asked])
-            except FencepostError:
-                return  # the claim that waits meets the same, and tells it
+        threading.Thread(
+            target=self._ask, args=(asked, 0, self._heard), name="fencepost-hurry", daemon=True
+        ).start()
 
-        threading.Thread(target=ask, name="fencepost-hurry", daemon=True).start()
+    def _ask(self, request: Request, seconds: int, heard: SimpleQueue[Heard]) -> None:
+        """Make the claim and hand on what comes. Of a hurried one errors are left out: the one that
+        waits meets the same, and tells it."""
+        try:
+            heard.put(self._fp.claimed(request, seconds))
+        except Exception as error:  # noqa: BLE001  # raised where it is waited for
+            if seconds:
+                heard.put(error)
+
+    def _claimed(self, request: Request, seconds: int) -> tuple[Outcome, Moment]:
+        """The first answer to this claim: of the one that waits, or of one that was hurried."""
+        if not seconds:
+            return self._fp.claimed(request, 0)
+        heard = self._heard = SimpleQueue()
+        threading.Thread(
+            target=self._ask, args=(request, seconds, heard), name="fencepost-wait", daemon=True
+        ).start()
+        self._asked = request
+        if self.stopped:
+            self.hurry()
+        try:
+            found = heard.get()
+        finally:
+            self._asked = None
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     # -- the thread
 
@@ -100,6 +128,7 @@ class Claims:
                 self._claim(room)
         except Exception as error:  # noqa: BLE001  # a worker that cannot claim must say so and end
             self._desk.fatal(error)
+        self._desk.no_more_claims()
 
     def _room(self) -> int:
         """How many tasks can be taken on; 0 when no more are wanted."""
@@ -117,12 +146,8 @@ class Claims:
         request = Request.of(command, random_key())
         if not self._remembered(request):
             return
-        self._asked = request
-        try:
-            idle = self._desk.in_hand() == 0
-            found = self._answer(request, 0 if idle and options.exit_when_empty else None)
-        finally:
-            self._asked = None
+        idle = self._desk.in_hand() == 0
+        found = self._answer(request, 0 if idle and options.exit_when_empty else None)
         if found is not None and found[0].grants:
             self._desk.take([self._held(grant, found[1], request) for grant in found[0].grants])
             return
@@ -148,12 +173,14 @@ class Claims:
 
     def _answer(self, request: Request, wait: int | None) -> tuple[Outcome, Moment] | None:
         """The answer to this very claim, asked for until it comes. None if it was refused, or the
-        worker is stopping and the store cannot be reached."""
+        worker is stopping and the store cannot be reached. A store that has not answered yet, or
+        not lately, is not asked to wait: so it is soon known whether it is there."""
+        first = self._fp.steady()
         while True:
             self._desk.judge()
-            seconds = self._options.wait_seconds if wait is None and not self.stopped else 0
+            waits = wait is None and not self.stopped and self._there
             try:
-                found = self._fp.claimed(request, seconds)
+                found = self._claimed(request, self._options.wait_seconds if waits else 0)
             except FencepostError as error:
                 if error.code == "queue_paused":
                     self._desk.trouble(None)
@@ -162,14 +189,18 @@ class Claims:
                 if not (not_now(error.code) or error.code in AUTHORITY):
                     raise
                 _log.warning("no claim can be made (%s): %s", error.code, error)
+                self._there = False
                 self._desk.trouble(error.code)
                 if self.stopped:
                     return None
                 self._pause()
             else:
-                self._tries = 0
+                self._tries, self._there = 0, True
                 self._desk.trouble(None)
-                return found
+                outcome, moment = found
+                if outcome.replayed:  # it was given after an earlier sending, perhaps the first
+                    moment = moment._replace(first=min(moment.first, first))
+                return outcome, moment
 
     def _pause(self) -> None:
         """Back off, shortened by chance; a stop ends it."""

@@ -134,7 +134,7 @@ class Runtime:
         if idle and self._options.max_tasks is not None and self._taken >= self._options.max_tasks:
             self._stopping = True
         if idle and self._options.exit_when_empty:
-            self._claims.hurry()
+            self._claims.hurry()  # what came after it began to wait it has seen already
 
     def _judge_trouble(self) -> None:
         """End where no claim has been answered for too long."""
@@ -213,6 +213,9 @@ class Runtime:
 
     def found_nothing(self) -> None:
         self._mail.put("empty")
+
+    def no_more_claims(self) -> None:
+        self._mail.put("")
 
     def trouble(self, code: str | None) -> None:
         """Whether the store answered, and since when it did not or refused who asked."""

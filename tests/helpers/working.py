@@ -1,5 +1,5 @@
-"""Workers in tests: a store by a clock that stands still, a way to it that fails when it is told to,
-and what a worker would hold of it."""
+"""Workers in tests: a store by a clock that stands still, a way to it that fails when told to, and
+what a worker would hold of it."""
 
 from __future__ import annotations
 

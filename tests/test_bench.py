@@ -34,7 +34,7 @@ TINY = options.Sizes(
     few_done=50, many_done=500, grown_batches=1, grown_singles=3,
     future=20, future_claims=3,
     processes=2, process_seconds=0.2, latencies=4,
-    journal_batches=1, starts=1, memory_tasks=150, memory_verify=True, http_tasks=100,
+    journal_batches=1, starts=1, memory_tasks=150, memory_verify=True, http_tasks=100, commands=2,
 )  # fmt: skip
 HERE = ("drain", "callers", "growth", "journal")
 ELSEWHERE = ("processes", "latency", "start", "memory")

@@ -23,6 +23,7 @@ from fencepost.worker.options import Options
 from fencepost.worker.settle import not_now
 
 Heard: TypeAlias = tuple[Outcome, Moment] | Exception
+LINGER = 0.003  # seconds: short against a commit and its sync, which a claim costs
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 
 _log = Log("fencepost.worker")
@@ -57,7 +58,7 @@ class Claims:
         self._thread = threading.Thread(target=self._run, name="fencepost-claim", daemon=True)
         self._heard: SimpleQueue[Heard] = SimpleQueue()
         self._tries = 0
-        self._there = self.stopped = False
+        self._there = self._wanting = self.stopped = False
 
     def start(self) -> None:
         self._thread.start()
@@ -77,6 +78,8 @@ class Claims:
 
     def changed(self) -> None:
         """A slot may be free."""
+        if not self._wanting:
+            return
         with self._changed:
             self._changed.notify_all()
 
@@ -133,8 +136,12 @@ class Claims:
     def _room(self) -> int:
         """How many tasks can be taken on; 0 when no more are wanted."""
         with self._changed:
+            self._wanting = True  # before the look: whoever frees a slot looks the other way round
             while not self.stopped and self._desk.room() <= 0:
                 self._changed.wait(1.0)
+            if self._desk.room() * 2 < self._options.concurrency:
+                self._changed.wait_for(lambda: self.stopped, LINGER)  # more may become free
+            self._wanting = False
             return 0 if self.stopped else self._desk.room()
 
     def _claim(self, room: int) -> None:

@@ -69,7 +69,8 @@ class Settler:
         with self._changed:
             self._waiting.append((Settling(name, request), remembered))
             self.open += 1
-            self._changed.notify_all()
+            if len(self._waiting) == 1:
+                self._changed.notify_all()
 
     def hurry(self) -> None:
         """Try again now."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 PHASES = (
     "drain", "callers", "slow", "growth", "processes", "latency", "journal", "start", "memory",
-    "http",
+    "http", "work",
 )  # fmt: skip
 
 PER_SECOND, MS, US, MB, SHARE, TIMES = "/s", "ms", "µs", "MB", "%", "×"
@@ -119,4 +119,10 @@ ROWS: tuple[Row, ...] = (
     Row("http", "wake_p99", "enqueue to the answer of a claim that waits, p99", MS,
         goal=Goal("<=", 20)),
     Row("http", "idle", "memory of the idle service", MB, goal=Goal("<=", 60)),
+    Row("work", "bare", "`sh -c true`, one after another", MS),
+    Row("work", "command", "the same as a worker's command: a task", MS),
+    Row("work", "overhead", "what the worker adds to it", MS, goal=Goal("<=", 40)),
+    Row("work", "engine", "engine: claim 100, complete 100"),
+    Row("work", "handlers", "a worker's Python handler, 100 at once"),
+    _ratio("work", "handlers", "engine", "… over the engine", ">=", 0.5),
 )  # fmt: skip

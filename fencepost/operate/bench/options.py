@@ -47,6 +47,7 @@ class Sizes:
     memory_tasks: int
     memory_verify: bool
     http_tasks: int
+    commands: int
 
 
 # `*_lives` of batched and thread are for each caller.
@@ -59,7 +60,7 @@ PROFILES = {
         future=100_000, future_claims=60,
         processes=8, process_seconds=1.5, latencies=60,
         journal_batches=15, starts=6, memory_tasks=200_000, memory_verify=False,
-        http_tasks=3_000,
+        http_tasks=3_000, commands=40,
     ),
     "full": Sizes(
         reps=5, commits=4_000, tasks=20_000, naive=2_000, peer_tasks=3_000,
@@ -69,7 +70,7 @@ PROFILES = {
         future=100_000, future_claims=300,
         processes=8, process_seconds=5.0, latencies=200,
         journal_batches=60, starts=15, memory_tasks=1_000_000, memory_verify=True,
-        http_tasks=15_000,
+        http_tasks=15_000, commands=200,
     ),
 }  # fmt: skip
 

@@ -26,11 +26,13 @@ from fencepost.operate.bench.options import Options
 from fencepost.operate.bench.processes import latency, memory, processes
 from fencepost.operate.bench.slow import slow
 from fencepost.operate.bench.start import start
+from fencepost.operate.bench.work import work
 from fencepost.operate.ending import ended_tidily
 
 MEASURES: Mapping[str, Callable[[Lab], Measuring]] = {
     "drain": drain, "callers": callers, "slow": slow, "growth": growth, "processes": processes,
     "latency": latency, "journal": journal, "start": start, "memory": memory, "http": http,
+    "work": work,
 }  # fmt: skip
 
 

@@ -127,6 +127,16 @@ def test_after_the_grace_what_is_unfinished_is_given_back_with_its_mark(fp, tmp_
     assert (lease.progress, lease.attempt) == ({"page": 9}, 1)
 
 
+def test_a_command_that_ends_well_because_it_was_told_to_end_has_completed_nothing(fp, tmp_path):
+    fill(fp, 1)
+    with Life(tmp_path, *SH, SAYS + "trap 'exit 0' TERM; while :; do sleep 0.05; done",
+              flags=("--grace", "0")) as life:  # fmt: skip
+        comes_true(lambda: lines(tmp_path, "begun"))
+        life.signal(signal.SIGTERM)
+        assert life.ends() == (0, {"ended": "done", "tasks": {"cut": 1}})
+    assert [task.state for task in fp.tasks("q")] == ["ready"]
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_second_signal_ends_it_at_once(fp, tmp_path, number, code):
     fill(fp, 1)

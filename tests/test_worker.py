@@ -86,7 +86,8 @@ def test_no_claim_asks_for_more_than_there_are_free_slots(fp, monkeypatch):
     claimed = fp.claimed
 
     def noted(request, wait):
-        asked.append((request.command.limit, running[0]))
+        if threading.current_thread().name != "fencepost-hurry":  # that is no claim of its own
+            asked.append((request.command.limit, running[0]))
         return claimed(request, wait)
 
     monkeypatch.setattr(fp, "claimed", noted)
@@ -275,6 +276,23 @@ def test_claims_beats_and_completions_that_fail_are_made_again(fp, fault):
     assert run(way, lambda work: work.payload, concurrency=3) == ("done", {"complete": 20})
     assert results(fp) == list(range(20))
     assert {task.attempt for task in fp.tasks(QUEUE)} == {1}
+
+
+def test_leases_are_judged_before_each_claim(fp, monkeypatch):
+    fill(fp, 3)
+    made, seen, claimed = worker(fp, lambda work: None), [], fp.claimed
+    judge = made._runtime.beat.judge
+    monkeypatch.setattr(made._runtime.beat, "judge", lambda: (seen.append("judged"), judge()))
+
+    def noted(request, wait):
+        if threading.current_thread().name != "fencepost-hurry":
+            seen.append("claimed")
+        return claimed(request, wait)
+
+    monkeypatch.setattr(fp, "claimed", noted)
+    made._runtime.beat.start = lambda: None  # its thread judges too
+    made.run()
+    assert len(seen) >= 8 and seen == ["judged", "claimed"] * (len(seen) // 2)
 
 
 def test_a_lease_that_comes_again_counts_from_the_first_sending_of_its_claim(fp, monkeypatch):

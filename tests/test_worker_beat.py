@@ -85,6 +85,7 @@ def test_the_deadline_counts_from_the_sending_and_not_from_the_answer():
     with desk() as own:
         held = own.hold(lease_seconds=30)
         own.clock.advance(10)
+        own.clock.jump_wall(15)  # so that nothing else tells how long it holds
         sent = own.clock.steady()
         own.way.after = [slow(8)]
         assert own.turn() == [held]

@@ -204,8 +204,6 @@ def test_the_file_is_the_user_s_alone(tmp_path):
 
 def test_store_scope_and_name_have_a_folder_each(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    folders = {
-        default_folder({**IDENTITY, name: "other"}) for name in ("store", "scope", "worker")
-    }
+    folders = {default_folder({**IDENTITY, name: "other"}) for name in ("store", "scope", "worker")}
     assert len(folders | {default_folder(IDENTITY)}) == 4
     assert all(folder.parent == tmp_path / "fencepost" for folder in folders)

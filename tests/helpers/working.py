@@ -102,7 +102,7 @@ class Desk:
         end = self.clock.steady() + int(seconds * 1e6)
         while (now := self.clock.steady()) < end:
             self.turn()
-            pause = min(max(self.beat.pause(), 1), int(step * 1e6), end - now)
+            pause = min(max(self.beat.pause(), 10_000), int(step * 1e6), end - now)
             self.clock.advance(pause / 1e6)
 
     def expires(self, held: Held) -> int:

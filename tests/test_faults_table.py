@@ -10,7 +10,6 @@ import pytest
 from helpers.nodeids import held, missing
 from seed_map import SUBJECTS
 
-NEEDS_RUNTIME = "the worker's runtime holds it, which beats and stops handlers"
 NEEDS_PEER = "needs a dispatcher and a receiver"
 NEEDS_POSTGRES = "PostgreSQL alone knows it: SQLite has one writer and no such session"
 
@@ -27,11 +26,12 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
         "a_lease_that_ran_out_changes_nothing_though_nobody_has_taken_the_task",
         "a_task_whose_lease_ran_out_is_claimable_at_once_under_a_higher_fence",
     ), {}),
-    6: ("a late heartbeat takes the task back", held(
-        "faults_leases",
-        "a_worker_that_wakes_late_neither_takes_the_task_back_nor_moves_the_new_end",
-        "a_late_heartbeat_does_not_extend_a_lease_from_the_past",
-    ), {"workers": NEEDS_RUNTIME}),
+    6: ("a late heartbeat takes the task back", (
+        *held("faults_leases",
+              "a_worker_that_wakes_late_neither_takes_the_task_back_nor_moves_the_new_end",
+              "a_late_heartbeat_does_not_extend_a_lease_from_the_past"),
+        *held("work_killed", "a_worker_that_wakes_judges_its_leases_before_it_claims"),
+    ), {}),
     9: ("locked at once, the timeout is not honoured", held(
         "faults_races",
         "processes_on_one_file_never_meet_a_lock_and_neither_lose_nor_double_a_task",
@@ -54,11 +54,14 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
         "a_task_that_kills_its_worker_is_dead_after_its_attempts_with_the_reason",
         "a_poison_task_can_be_cancelled_while_it_goes_round",
     ), {}),
-    14: ("one error ends the heartbeat", held(
-        "faults_http",
-        "a_heartbeat_gets_through_a_503_a_silence_and_a_reset",
-        "only_an_answer_that_says_so_ends_a_lease",
-    ), {"workers": NEEDS_RUNTIME}),
+    14: ("one error ends the heartbeat", (
+        *held("faults_http",
+              "a_heartbeat_gets_through_a_503_a_silence_and_a_reset",
+              "only_an_answer_that_says_so_ends_a_lease"),
+        *held("worker_beat",
+              "a_beat_that_fails_is_made_again_and_the_lease_stays",
+              "without_an_answer_the_work_is_told_before_the_lease_can_end"),
+    ), {}),
     17: ("NUL in a result or reason", held(
         "faults_input",
         "a_nul_in_payload_or_result_is_stored_without_loss",
@@ -90,27 +93,51 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
     26: ("a cursor skips late commits", (), {"PostgreSQL": NEEDS_POSTGRES}),
     28: ("a row stays in sending", (), {"deliveries": NEEDS_PEER}),
     30: ("a fresh id for a second try", (), {"deliveries": NEEDS_PEER}),
-    31: ("a blocked loop starves the heartbeat", (), {"workers": NEEDS_RUNTIME}),
-    33: ("beat too close to the lease", (), {"workers": NEEDS_RUNTIME}),
-    35: ("work goes on after the lease is lost", (), {"workers": NEEDS_RUNTIME}),
-    37: ("SIGTERM in the wrong direction", held(
-        "http_process",
-        "a_signal_ends_waiting_and_streams_and_lets_commits_finish",
-        "a_second_signal_ends_it_at_once_and_spoils_nothing",
-    ), {"workers": NEEDS_RUNTIME}),
-    38: ("a clean exit code after a crash", (), {"workers": NEEDS_RUNTIME}),
+    31: ("a blocked loop starves the heartbeat", held(
+        "worker", "a_task_that_runs_longer_than_its_lease_is_done_once",
+    ), {}),
+    33: ("beat too close to the lease", held(
+        "worker_beat",
+        "two_beats_fit_before_the_work_is_told_and_it_is_told_before_the_lease_can_end",
+        "all_leases_that_are_due_are_renewed_in_one_batch",
+    ), {}),
+    35: ("work goes on after the lease is lost", (
+        *held("worker", "a_handler_is_told_of_a_cancelled_task_within_a_beat"),
+        *held("work_killed",
+              "a_worker_that_stood_still_past_its_leases_ends_their_trees_and_goes_on",
+              "a_hostile_tree_does_not_outlive_a_lost_lease_nor_its_worker"),
+    ), {}),
+    37: ("SIGTERM in the wrong direction", (
+        *held("http_process",
+              "a_signal_ends_waiting_and_streams_and_lets_commits_finish",
+              "a_second_signal_ends_it_at_once_and_spoils_nothing"),
+        *held("work_killed",
+              "the_first_signal_lets_tasks_end_and_the_exit_code_is_0",
+              "after_the_grace_what_is_unfinished_is_given_back_with_its_mark",
+              "a_second_signal_ends_it_at_once"),
+    ), {}),
+    38: ("a clean exit code after a crash", (
+        *held("worker", "a_fault_of_its_own_is_raised_and_no_clean_end"),
+        *held("work_killed", "a_revoked_token_ends_the_worker_with_3",
+              "a_service_that_is_not_there_ends_the_worker_with_6"),
+    ), {}),
     39: ("the worker's clock counts", held(
         "remote_lease",
         "the_wall_clock_has_no_say_in_what_is_left",
         "a_worker_whose_clock_is_wrong_claims_nothing_and_says_why",
-    ), {"workers": NEEDS_RUNTIME, "PostgreSQL": "two servers"}),
+    ), {"PostgreSQL": "two servers"}),
     41: ("naive times, summer time", held(
         "faults_time",
         "behaviour_is_the_same_in_every_time_zone",
         "a_lease_across_a_change_to_summer_time_lasts_as_long_as_it_says",
         "a_time_without_a_zone_is_refused_and_never_guessed",
     ), {"PostgreSQL": "the session's zone"}),
-    43: ("no claim after one lost lease", (), {"workers": NEEDS_RUNTIME}),
+    43: ("no claim after one lost lease", held(
+        "worker",
+        "after_a_lost_lease_the_worker_goes_on",
+        "claims_beats_and_completions_that_fail_are_made_again",
+        "a_caller_who_is_refused_for_a_moment_goes_on",
+    ), {}),
     45: ("serialization failure is not retried", (), {"PostgreSQL": NEEDS_POSTGRES}),
     48: ("a claim takes more than its limit", held(
         "faults_leases", "a_claim_never_takes_more_than_it_asked_for",
@@ -139,7 +166,12 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
     ) + held(
         "remote_lease", "a_long_poll_that_says_how_long_it_waited_gives_the_whole_lease",
     ), {"workers": "the late answer is not begun"}),
-    58: ("renewal for a dead handler", (), {"workers": NEEDS_RUNTIME}),
+    58: ("renewal for a dead handler", (
+        *held("worker_beat", "the_end_of_the_hold_is_no_lost_lease_and_is_told_in_time"),
+        *held("work_command",
+              "a_command_that_reads_nothing_and_writes_without_end_is_bounded"),
+        *held("worker", "any_exception_fails_the_attempt_and_the_worker_lives"),
+    ), {}),
     60: ("copies while the store is slow", held(
         "faults_races",
         "copies_sent_while_the_store_is_busy_have_one_effect_and_one_receipt",

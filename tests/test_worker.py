@@ -222,9 +222,17 @@ def test_parts_of_a_result_are_handed_in_under_the_lease(fp):
     assert results(fp) == ["first", "second"]
 
 
-def test_a_task_that_runs_longer_than_its_lease_is_done_once(fp):
+def busy(seconds):
+    """Python that never waits."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+@pytest.mark.parametrize("hold_up", [time.sleep, busy])
+def test_a_task_that_runs_longer_than_its_lease_is_done_once(fp, hold_up):
     fill(fp, 4)
-    ended = run(fp, lambda work: time.sleep(4), concurrency=4, lease_seconds=3)
+    ended = run(fp, lambda work: hold_up(3.5), concurrency=4, lease_seconds=3)
     assert ended == ("done", {"complete": 4})
     assert {task.attempt for task in fp.tasks(QUEUE)} == {1}
 
@@ -428,6 +436,15 @@ def test_a_caller_who_is_refused_for_a_moment_goes_on(fp, monkeypatch):
 
     monkeypatch.setattr(fp, "claimed", refused)
     assert run(fp, lambda work: "ok") == ("done", {"complete": 1})
+
+
+def test_a_fault_of_its_own_is_raised_and_no_clean_end(fp, monkeypatch):
+    def broken(request, wait):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(fp, "claimed", broken)
+    with pytest.raises(ZeroDivisionError):
+        run(fp, lambda work: None)
 
 
 def test_what_can_never_be_claimed_is_raised(fp):

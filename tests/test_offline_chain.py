@@ -120,6 +120,11 @@ def test_text_is_hashed_as_raw_utf_8_and_all_else_as_canonical_json():
 def test_the_state_is_what_the_seed_s_program_writes(leases, rows):
     theirs = json.dumps({"rows": sorted(rows), "leases": dict(leases)}, sort_keys=True)
     assert chain.state_text(rows, leases) == theirs
+    player = chain.Player()
+    for row in rows:
+        player.step(f"accepted {row[0].encode().hex()}_ {row[1].encode().hex()}_")
+    assert player.state() == chain.state_text(player.rows, {})
+    assert player.rows == sorted(player.rows) and len(player.rows) == len(rows)
 
 
 # -- verify

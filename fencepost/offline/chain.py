@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import insort
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,7 +38,7 @@ def link(before: str, step: str, state: str) -> str:
 
 def state_text(rows: Iterable[tuple[str, str]], leases: dict[str, int]) -> str:
     """What the feed hashes of a state, byte for byte."""
-    listed = sorted([label, digest] for label, digest in rows)
+    listed = sorted((label, digest) for label, digest in rows)
     return json.dumps({"rows": listed, "leases": leases}, sort_keys=True)
 
 
@@ -45,20 +46,23 @@ class Player:
     """Plays steps again: the state after each comes from the words of the step alone."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[str, str]] = []
+        self.rows: list[tuple[str, str]] = []  # sorted
         self.leases: dict[str, int] = {}
         self.recorded: set[tuple[str, str]] = set()
         self.hash = GENESIS
+        self._text: str | None = None
 
     def step(self, step: str) -> str:
         """Its hash. Raises ValueError for a step that nobody writes."""
         match step.split(" "):
             case ["take" | "claim", label, "fence", fence]:
-                self.leases[label] = int(fence)
+                self.leases[label], self._text = int(fence), None
             case ["accepted" | "recognised", label, digest]:
-                self.rows.append((label, digest))
+                insort(self.rows, (label, digest))
+                self._text = None
             case ["lost", label, digest]:
                 self.rows.remove((label, digest))
+                self._text = None
             case ["record", label, digest]:
                 self.recorded.add((label, digest))
             case ["close" | "again" | "ended", _, _]:
@@ -72,4 +76,6 @@ class Player:
 
     def state(self) -> str:
         """The state as it is hashed."""
-        return state_text(self.rows, self.leases)
+        if self._text is None:  # most steps change nothing of it
+            self._text = state_text(self.rows, self.leases)
+        return self._text

@@ -54,7 +54,7 @@ def _links(file: File) -> Iterator[tuple[int, str, str]]:
 
 def _difference(player: chain.Player, file: File) -> str:
     """The first task or row that differs, by name."""
-    leases = dict(file.rows("leases"))
+    leases = {label: fence for label, fence, _ in file.rows("leases")}
     for label in sorted({*leases, *player.leases}):
         if leases.get(label) != player.leases.get(label):
             there, said = leases.get(label), player.leases.get(label)

@@ -48,8 +48,8 @@ class Notes:
 
     def state(self) -> str:
         """The state as the chain hashes it."""
-        rows = self.file.rows("rows")
-        return chain.state_text(((r[0], r[1]) for r in rows), dict(self.file.rows("leases")))
+        leases = {label: fence for label, fence, _ in self.file.rows("leases")}
+        return chain.state_text(((r[0], r[1]) for r in self.file.rows("rows")), leases)
 
     def head(self) -> tuple[int, str]:
         """The number and hash of the last link; 0 and GENESIS before the first."""
@@ -60,10 +60,16 @@ class Notes:
 
     def step(self, *words: object) -> None:
         """The link of what this transaction has done so far."""
+        self._steps(words)
+
+    def _steps(self, *steps: Iterable[object]) -> None:
+        """The links of several steps, the state being the same after each."""
         number, before = self.head()
-        step = " ".join(map(str, words))
-        made = chain.link(before, step, self.state())
-        self.file.rows("insert_link", number=number + 1, step=step, hash=made)
+        state = self.state()
+        for place, words in enumerate(steps, number + 1):
+            step = " ".join(map(str, words))
+            before = chain.link(before, step, state)
+            self.file.rows("insert_link", number=place, step=step, hash=before)
 
     # -- claims and leases
 
@@ -155,15 +161,17 @@ class Notes:
                 return _closed(kept)
             self.step("again", kept.label, digest)
             return Recorded(kept.task_id, told, False)
+        steps = []
         if content is not None and there is None:
             if (refusal := _too_long(kept, content)) is not None:
                 return refusal
             values = {"sha256": sha256, "digest": digest, "content": content, "now": now}
             ((there,),) = self.file.rows("insert_result", taking=kept.id, **values)
-            self.step("record", kept.label, digest)
+            steps.append("record")
         self._write_command(kept, there, result, close)
         if close:
-            self.step("close", kept.label, digest)
+            steps.append("close")
+        self._steps(*((word, kept.label, digest) for word in steps))
         return Recorded(kept.task_id, told, True)
 
     def _result(self, kept: Kept, sha256: bytes | None) -> int | None:

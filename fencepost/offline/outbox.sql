@@ -119,9 +119,8 @@ update outbox_conflict set decided = :decided where taking = :taking and decided
 returning id;
 
 -- name: leases
--- The fence of each task as it is held here by now.
-select t.label, t.fence from outbox_task t
-where t.id = (select max(n.id) from outbox_task n where n.task_id = t.task_id);
+-- The fence of each task as it is held here by now. With max() the other columns are of its row.
+select label, fence, max(id) from outbox_task group by task_id;
 
 -- name: rows
 select t.label, r.digest from outbox_result r join outbox_task t on t.id = r.taking

@@ -295,3 +295,14 @@ def test_a_state_from_which_a_verb_cannot_start_is_named():
     assert lifecycle.allowed("enqueue", None, "ready") is True
     assert lifecycle.allowed("claim", None, "ready") is False
     assert lifecycle.allowed("enqueue", None, "leased") is False
+
+
+def test_a_policy_version_that_a_command_names_must_be_the_leases_own(lab):
+    lease = lab.lease()
+    for named, code in ((1, "stale_policy"), (0, None)):
+        command = c.Complete(
+            task_id=lease.task_id, worker_id=lease.worker_id, fence=lease.fence,
+            policy_version=named, result=1,
+        )  # fmt: skip
+        (outcome,) = lab.fp.execute([command])
+        assert outcome.issues[:1] == (() if code is None else (code,))

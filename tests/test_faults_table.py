@@ -165,7 +165,9 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
         "faults_http", "the_lease_of_a_claim_that_waited_counts_from_its_grant",
     ) + held(
         "remote_lease", "a_long_poll_that_says_how_long_it_waited_gives_the_whole_lease",
-    ), {"workers": "the late answer is not begun"}),
+    ) + held(
+        "worker", "what_comes_too_late_is_not_begun_and_costs_no_attempt",
+    ), {}),
     58: ("renewal for a dead handler", (
         *held("worker_beat", "the_end_of_the_hold_is_no_lost_lease_and_is_told_in_time"),
         *held("work_command",

@@ -322,6 +322,22 @@ def test_a_lease_that_comes_again_counts_from_the_first_sending_of_its_claim(fp,
     assert 0 <= ends[0] - (times[0] + 60_000_000) <= 1_000 or ends[0] <= times[0] + 60_000_000
 
 
+def test_what_comes_too_late_is_not_begun_and_costs_no_attempt(fp, monkeypatch):
+    fill(fp, 1)
+    claimed, times, begun = fp.claimed, [], []
+
+    def late(request, wait):
+        found = claimed(request, wait)
+        times.append(1)
+        if len(times) == 1:
+            time.sleep(1.7)  # of a lease of 3 s: it would be told to end at once
+        return found
+
+    monkeypatch.setattr(fp, "claimed", late)
+    ended, counts = run(fp, lambda work: begun.append(work.attempt), lease_seconds=3)
+    assert (ended, counts, begun) == ("done", {"release": 1, "complete": 1}, [1])
+
+
 def test_a_stop_lets_what_is_begun_end_and_claims_no_more(fp):
     fill(fp, 5)
     begun, go = threading.Event(), threading.Event()

@@ -170,8 +170,9 @@ def recording(
         recorder.before, recorder.dies = dies == "before", stage.die
 
     apsw_sqlite.put_in_place(patch, recorder.name, stage.note, **options)
+    played = recorded_os(recorder)
     for module in (scrub, connect):
-        patch.setattr(module, "os", recorded_os(recorder))
+        patch.setattr(module, "os", played)
     patch.setattr(store, "WAL_BYTES", 60_000)  # so that the log is copied now and then
     patch.setattr(store, "LOG_COMMITS", 8)
     patch.setattr(writer, "IDLE_SECONDS", 3_600)

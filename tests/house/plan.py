@@ -28,8 +28,8 @@ FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms.spl
 SIDEWAYS: dict[tuple[str, str], str] = {
     ("journal", "rules"): "verify judges moves and fences by the one table of the rules",
     ("cli", "conformance"): "conform hands its arguments on to the kit, which knows nothing of it",
-    ("operate", "worker"): "doctor asks what of a task's processes is not covered here",
-    ("operate", "worker"): "the benchmark measures workers too",
+    ("operate", "worker"): "doctor asks what of a task's processes is not covered here; the "
+    "benchmark measures workers too",
     ("operate", "cli"): "long runs show tables and progress with cli/terminal.py, as the verbs do",
 }
 # The same for an import under `if TYPE_CHECKING`, which nothing runs.

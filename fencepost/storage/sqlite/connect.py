@@ -109,10 +109,16 @@ def settle_log(path: Path | str, *, writable: bool) -> None:
         if writable:
             raise Unavailable(f"{path}: its log cannot be synced: {error}") from error
     finally:
-        if hasattr(os, "posix_fadvise") and not _in_use(f"{path}-shm"):
-            with suppress(OSError):
-                os.posix_fadvise(log, 0, 0, os.POSIX_FADV_DONTNEED)
+        if not _in_use(f"{path}-shm"):
+            drop_cached(log)
         os.close(log)
+
+
+def drop_cached(file: int) -> None:
+    """Let what is read of the file next come from the disk, on Linux."""
+    if hasattr(os, "posix_fadvise"):
+        with suppress(OSError):
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _in_use(index: str) -> bool:

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterator
 
 from fencepost.record import dataclass
+from fencepost.storage.sqlite.connect import drop_cached
 from fencepost.storage.sqltext import statements
 
 SQL = statements("fencepost.storage.sqlite", "scrub.sql")
@@ -133,7 +134,11 @@ def scrub(connection: sqlite3.Connection, path: str, after: int, again: bool) ->
             left = sorted(n for root in roots for n in pages.leaves(root) if n > after)
             for number in left[:PAGES_AT_ONCE]:
                 pages.clean(pages.page(number))
-            os.fsync(file)
+            try:
+                os.fsync(file)
+            except OSError:
+                drop_cached(file)  # or it would look clean next time, and not be written again
+                raise
         more = len(left) > PAGES_AT_ONCE
         connection.execute(SQL["done"], {"left": int(more or again)})
         connection.execute("commit")

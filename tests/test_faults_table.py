@@ -117,7 +117,7 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
               "a_second_signal_ends_it_at_once"),
     ), {}),
     38: ("a clean exit code after a crash", (
-        *held("worker", "a_fault_of_its_own_is_raised_and_no_clean_end"),
+        *held("worker_ending", "a_fault_of_its_own_is_raised_and_no_clean_end"),
         *held("work_killed", "a_revoked_token_ends_the_worker_with_3",
               "a_service_that_is_not_there_ends_the_worker_with_6"),
     ), {}),
@@ -136,7 +136,8 @@ FAULTS: dict[int, tuple[str, tuple[str, ...], dict[str, str]]] = {
         "worker",
         "after_a_lost_lease_the_worker_goes_on",
         "claims_beats_and_completions_that_fail_are_made_again",
-        "a_caller_who_is_refused_for_a_moment_goes_on",
+    ) + held(
+        "worker_ending", "a_caller_who_is_refused_for_a_moment_goes_on",
     ), {}),
     45: ("serialization failure is not retried", (), {"PostgreSQL": NEEDS_POSTGRES}),
     48: ("a claim takes more than its limit", held(

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 
 import pytest
 import test_worker as laws
 import test_worker_beat as beats
+import test_worker_ending as endings
 import test_worker_memory as memories
 import test_worker_settle as settling
 from helpers.faults import edit
-from helpers.stand import QUEUE, Stand
+from helpers.stand import Stand
+from helpers.whole_worker import store
 from helpers.working import down
 
 import fencepost
 from fencepost.worker import beat, claims, held, memory, runtime, settle
 
 
-@contextmanager
-def _store(folder):
-    with fencepost.open(folder / "work.db", create=True) as fp:
-        fp.queue_set(QUEUE, backoff_seconds=0)
-        yield fp
-
-
 def with_store(law, *more):
-    """A law of `test_worker.py`, with a store of its own."""
+    """A law of a whole worker, with a store of its own."""
 
     def run(folder):
-        with _store(folder) as fp, pytest.MonkeyPatch.context() as patch:
+        with store(folder) as fp, pytest.MonkeyPatch.context() as patch:
             patch.setenv("XDG_STATE_HOME", str(folder / "state"))
             given = {"fp": fp, "monkeypatch": patch}
             names = law.__code__.co_varnames[: law.__code__.co_argcount]
@@ -125,7 +119,7 @@ PLANTED = {
         with_store(laws.test_no_claim_asks_for_more_than_there_are_free_slots)),
     "an attempt that killed its worker is given back": (
         runtime.Runtime.left_over, "if fresh else", "if True else",
-        with_store(laws.test_a_new_life_ends_the_attempts_of_the_one_that_died, False, "ready")),
+        with_store(endings.test_a_new_life_ends_the_attempts_of_the_one_that_died, False, "ready")),
 }  # fmt: skip
 
 

@@ -13,6 +13,8 @@ from fencepost import commands as c
 from fencepost.journal.problems import TOLD_OF_A_KIND, Findings
 from fencepost.journal.reading import read
 from fencepost.journal.tree import EMPTY_ROOT
+from fencepost.machine.fold import fold
+from fencepost.record import replace
 
 
 def test_the_first_entry_is_read_as_strictly_as_any_other():
@@ -74,6 +76,23 @@ def test_a_note_that_is_refused_says_that_it_is_the_note():
     assert [p.message for p in found] == ["its note: the policy version does not rise"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "sealed", "clean"),
+    [({}, True, True), ({"task": None}, True, False), ({}, False, False),
+     ({"salt": b"s"}, True, False), ({"request_sha256": b"r"}, True, False),
+     ({"result_sha256": b"r"}, True, False), ({"key": ("s", "a", "k")}, True, False)],
+)  # fmt: skip
+def test_bytes_are_gone_as_a_purge_leaves_it_or_it_is_told(changed, sealed, clean):
+    place = next(n for n, each in enumerate(folding.history()) if each.body is None)
+    row = folding.history()[place]
+    assert row.task is not None
+    entries = folding.taking_from(place)
+    entries.tree.size = row.number if sealed else row.number - 1
+    entries.take(replace(row, **changed))
+    told = [(p.code, p.place) for p in entries.findings.all()]
+    assert told == ([] if clean else [("entry_missing", f"entry {row.number}")])
+
+
 # --- answers ----------------------------------------------------------------------------------
 
 
@@ -108,3 +127,29 @@ def test_a_receipt_whose_opening_is_lost_is_told_as_erased(key):
         assert stand.ask(sent).issues == ("receipt_erased",)
         assert stand.fp.task(lease.task_id).state == "done"
         assert stand.fp.task(lease.task_id).queue == QUEUE
+
+
+def test_a_claim_of_one_task_settles_it_where_its_attempts_are_spent():
+    with Stand() as stand:
+        stand.fp.queue_set(QUEUE, max_attempts=1)
+        other, spent = stand.leased(), stand.leased()
+        stand.clock.advance(60)
+        assert stand.fp.claim(task_id=spent.task_id, worker_id="v") == []
+        states = [stand.fp.task(lease.task_id).state for lease in (spent, other)]
+        assert states == ["dead", "leased"]  # the other one was not asked for
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2])
+def test_an_epoch_whose_fences_are_used_up_is_followed_by_the_next(epoch):
+    with Stand() as stand:
+        stand.task()
+        sent = c.Claim("w", (QUEUE,))
+        with stand.loaded(sent) as loaded:
+            last = ((epoch + 1) << 32) - 1
+            loaded.store = replace(loaded.store, epoch=epoch, last_fence=last)
+            caller = stand.fp.as_caller("local").caller
+            (verdict,), changes = fold([(caller, c.Request.of(sent))], loaded)
+        assert verdict.outcome.accepted
+        assert (changes.store.epoch, changes.store.last_fence) == (epoch + 1, last + 1)
+        (row,) = changes.updated.values()
+        assert (row.epoch, row.fence) == (epoch + 1, last + 1)

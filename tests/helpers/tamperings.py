@@ -311,4 +311,11 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
         """,
         {"row_edited"}, None,
     ),
+    "a checkpoint of more than there is": (
+        """
+        insert into fencepost_checkpoint select max(size) + 7, sealed_at, body from
+        fencepost_checkpoint
+        """,
+        {"checkpoint"}, None,
+    ),
 }  # fmt: skip

@@ -72,9 +72,48 @@ SAME: dict[str, str] = {
     "if result is None and digest is None or (task.id, task.round, digest) in "
     "batch.loaded.results:":
         "a command has the digest of its result, or neither",
-    "journal.ledger.Moves._create: self.owed.append(item.get('queue', '')) => "
-    "self.owed.append(item.get('queue', 'XXXX'))":
-        "a queue is not its own destination, so either is a queue that nothing is owed to",
+    **{
+        f"journal.ledger.Moves._create: self.owed.append(item.get('queue', '')) => "
+        f"self.owed.append({other})":
+            "a queue is not its own destination, so each is a queue that nothing is owed to"
+        for other in ("item.get('queue', 'XXXX')", "item.get('queue', None)", "item.get('queue')")
+    },
+    **{
+        f"machine.fold.{function}: {line} => {line.replace(word, word[:-2] + repr('XXXX'))}": why
+        for function, line, word, why in (
+            ("_no_authority", (
+                "code = authority.unauthenticated(caller, loaded.tokens.get(caller.token or ''), "
+                "batch.now) or authority.forbidden(caller, command) or "
+                "authority.beyond_scope(caller, command) or authority.beyond_queues(caller, "
+                "command) or authority.scope_revoked(caller, command, "
+                "loaded.scopes.get(caller.scope))"
+            ), "caller.token or ''", "without a token none is asked for"),
+            ("grant", (
+                "return Grant(row.task_id, row.queue, row.key, row.worker_id or '', row.fence, "
+                "row.revision, row.attempt, row.max_attempts, row.epoch, row.policy_version, "
+                "row.granted_at, row.lease_expires_at, payload, progress)"
+            ), "row.worker_id or ''", "a task that is leased names its worker"),
+        )
+    },
+    "journal.ledger.Moves.__init__: self.stepped = False => self.stepped = None":
+        "it is only asked whether it is so",
+    **{
+        f"journal.tree.{function}: while not fn & 1 and fn != 0: => "
+        "while not fn & 1 and fn != 1:":
+            "the RFC's fn equals sn there, which is not 0, so a bit of it comes first"
+        for function in ("verify_inclusion", "verify_consistency")
+    },
+    "journal.checkpoint._parse_hash: data = base64.b64decode(text, validate=True) => "
+    "data = base64.b64decode(text)":
+        "what does not encode back to the same text is refused anyway",
+    "machine.settings.queue_set: "
+    "return refuse(('invalid_request',), command, f'queue.set: {wrong}') => "
+    "return refuse(('invalid_request',), None, f'queue.set: {wrong}')":
+        "where the words are given, the command is not asked for any",
+    "machine.tasks.add_obligations: "
+    "items.append(entry.item(row, None, parent.queue, 'obligation')) => "
+    "items.append(entry.item(row, None, None, 'obligation'))":
+        "a queue is not its own destination, so the queue is named anyway",
     "journal.rows.Rows._results: "
     "if line.round != 1 + sum((number < line.entry for number in rounds)): => "
     "if line.round != 1 + sum((number <= line.entry for number in rounds)):":

@@ -122,8 +122,9 @@ def stats(args: Namespace, out: Out) -> int:
         found = fp.stats()
     now, rows = found["now"], found["queues"]
     if out.json:
-        told = [{**row, "since": row["since"] and to_rfc3339(row["since"])} for row in rows]
-        out.data({"scope": found["scope"], "now": to_rfc3339(now), "queues": told})
+        from fencepost.handle.places import stats_json
+
+        out.data(stats_json(found))
     elif not rows:
         out.say(f"scope {args.scope} is empty")
     else:
@@ -138,12 +139,11 @@ def queues(args: Namespace, out: Out) -> int:
     with open_store(args) as fp:
         rows = fp.queue_rows()
     for row in rows:
-        known = {"queue": row.queue, "is_destination": row.is_destination}
-        settings = row.settings.to_json()
         if out.json:
-            out.data({**known, "settings": settings})
+            out.data(row.to_json())
         else:
-            told = " ".join(f"{name}={_plain(value)}" for name, value in settings.items())
+            settings = row.settings.to_json().items()
+            told = " ".join(f"{name}={_plain(value)}" for name, value in settings)
             out.say(f"{row.queue}{' (destination)' if row.is_destination else ''}", f"  {told}")
     if not rows:
         out.note(f"scope {args.scope} has no queue")

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from os import PathLike, fspath
 from os.path import realpath
 from time import sleep as system_sleep
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencepost import fields
 from fencepost.clock import Clock, SystemClock
 from fencepost.commands import Claim, Command, Request
 from fencepost.engine import Call, SystemDraw, Within, Writer
 from fencepost.handle import waiting
+from fencepost.handle.closing import Closing
 from fencepost.handle.journal import turned_away
 from fencepost.handle.lease import Moment
 from fencepost.handle.places import Places, not_found
@@ -46,7 +46,7 @@ T = TypeVar("T")
 WAIT_SECONDS = 30.0
 
 
-class Handle(Places):
+class Handle(Places, Closing):
     """One store, one scope, one caller. May be shared by threads; not by processes after a fork.
 
     Close it when done, or use it in a `with` block. `address` is the whole path of its file, or
@@ -65,17 +65,6 @@ class Handle(Places):
         self._store = store
         self._writer = Writer(store, clock, draw)
         self._wait_seconds = wait_seconds
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Finish what was sent and give the store back. A second call does nothing.

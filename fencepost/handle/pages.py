@@ -13,7 +13,7 @@ from fencepost.storage.steps import rows_of
 
 
 class Pages(Journal):
-    """What `tasks`, `results`, `refused`, `history`, `entries` and `checkpoints` are made of."""
+    """The pages of `tasks`, `results`, `refused`, `history`, `entries` and `checkpoints`."""
 
     def tasks_page(
         self, queue: str | None, state: str | None, after: int, limit: int

@@ -36,7 +36,6 @@ from fencepost.issues import InvalidRequest, OutcomeUnknown, error_for
 from fencepost.model import Grant, Kind, Outcome, Receipt
 from fencepost.parts import NOTHING
 
-MAX_WAIT_SECONDS = 60
 COMMANDS_AT_ONCE = 4
 
 
@@ -284,4 +283,4 @@ def accepted(outcome: Outcome) -> Outcome:
 
 def check_wait(wait_seconds: int) -> int:
     """How long a claim may wait. Raises InvalidRequest."""
-    return int(fields.integer(0, MAX_WAIT_SECONDS)(wait_seconds, "wait_seconds"))
+    return int(fields.integer(0, fields.MAX_WAIT_SECONDS)(wait_seconds, "wait_seconds"))

@@ -29,7 +29,7 @@ def claimed(
     pause = SHORTEST_PAUSE
     while True:
         left = (until - fp.steady()) / SECOND
-        if left <= 0 or _worth_a_claim(fp, request, command):
+        if left <= 0 or worth_a_claim(fp, request, command):
             outcome, moment = Verbs.claimed(fp, request, 0)
             if outcome.grants or left <= 0 or request.key is not None or command.queues is None:
                 return outcome, moment
@@ -38,7 +38,7 @@ def claimed(
         pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
-def _worth_a_claim(fp: Handle, request: Request, command: Claim) -> bool:
+def worth_a_claim(fp: Handle, request: Request, command: Claim) -> bool:
     """A task is there, or the receipt of this very claim. For the one task of a `task_id` nobody
     waits."""
     now = fp.now()

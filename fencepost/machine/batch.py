@@ -51,6 +51,12 @@ class QueueRow:
     settings: QueueSettings
     is_destination: bool = False
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "queue": self.queue, "is_destination": self.is_destination,
+            "settings": self.settings.to_json(),
+        }  # fmt: skip
+
 
 @dataclass(slots=True)
 class Stored:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from os import PathLike, fspath
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from fencepost import fields
 from fencepost.clock import Clock, SystemClock, to_rfc3339
+from fencepost.handle.closing import Closing
 from fencepost.issues import InvalidRequest
 from fencepost.offline import checking
 from fencepost.offline.file import File
@@ -26,7 +26,7 @@ COUNTS = (
 )  # fmt: skip
 
 
-class Outbox:
+class Outbox(Closing):
     """Tasks that were taken under long leases, and their results until the store has them.
 
     One file, one scope, one worker. Threads and processes may share it. Close it when done, or use
@@ -38,17 +38,6 @@ class Outbox:
         self._notes = Notes(file)
         self._clock = clock
         self.report = Report()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Give the file back. A second call does nothing."""

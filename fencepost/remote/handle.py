@@ -6,12 +6,12 @@ import os
 import random
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from fencepost import fields
 from fencepost.clock import Clock, SystemClock
 from fencepost.commands import Claim, Command, Request
+from fencepost.handle.closing import Closing
 from fencepost.handle.lease import Moment
 from fencepost.handle.verbs import accepted, random_key, request_of
 from fencepost.issues import ClockSkew, InvalidRequest, OutcomeUnknown, Unavailable
@@ -39,7 +39,7 @@ HEADERS = {
 }
 
 
-class RemoteHandle(Reads):
+class RemoteHandle(Reads, Closing):
     """One store behind a service, one scope, one token. May be shared by threads, and be used on
     in a forked child, which opens connections of its own.
 
@@ -60,17 +60,6 @@ class RemoteHandle(Reads):
 
     def __repr__(self) -> str:
         return f"<RemoteHandle {self._transport.origin} scope {self._scope}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Finish what was sent and close the connections. A second call does nothing."""

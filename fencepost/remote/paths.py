@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from fencepost.commands import Claim, Enqueue, Request
+from fencepost.fields import MAX_BATCH, MAX_BATCH_CLAIMS
 
-MAX_BATCH = 1_000
 MAX_BATCH_BYTES = 8 * 1024 * 1024
-MAX_BATCH_CLAIMS = 250  # tasks, whose payloads the answer holds
 
 
 def segment(text: str) -> str:

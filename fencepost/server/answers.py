@@ -14,9 +14,8 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from fencepost import canonical
-from fencepost.clock import to_rfc3339
 from fencepost.issues import ISSUES, FencepostError, OutcomeUnknown, Refused
-from fencepost.model import TIMES, Grant, Outcome
+from fencepost.model import Grant, Outcome
 
 JSON = b"application/json"
 PROBLEM = b"application/problem+json"
@@ -61,21 +60,11 @@ def grant_body(grant: Grant) -> bytes:
 
 def outcome_body(outcome: Outcome) -> bytes:
     """The outcome as the contract has it, but without `replayed`: a header tells that."""
-    receipt = outcome.receipt
-    facts = {
-        name: to_rfc3339(value) if name in TIMES else value for name, value in outcome.facts.items()
-    }
-    return canonical.join(
-        {
-            "status": canonical.dumps(outcome.status),
-            "issues": canonical.dumps(outcome.issues),
-            "message": canonical.dumps(outcome.message),
-            "receipt": b"null" if receipt is None else canonical.dumps(receipt.to_json()),
-            "task_ids": canonical.dumps(outcome.task_ids),
-            "leases": b"[" + b",".join(map(grant_body, outcome.grants)) + b"]",
-            "facts": canonical.dumps(facts),
-        }
-    )
+    members = outcome._replace(grants=()).to_json()
+    del members["replayed"]
+    encoded = {name: canonical.dumps(value) for name, value in members.items()}
+    encoded["leases"] = b"[" + b",".join(map(grant_body, outcome.grants)) + b"]"
+    return canonical.join(encoded)
 
 
 def told(value: Any, *headers: tuple[bytes, bytes]) -> Answer:
@@ -100,9 +89,8 @@ def problem(outcome: Outcome, *, precondition: bool = False) -> Answer:
     status = ISSUES[code].http
     if precondition and code == "stale_revision":
         status = HTTPStatus.PRECONDITION_FAILED
-    return _problem(
-        status, code, outcome.message, outcome.issues, outcome.status, dict(outcome.facts)
-    )
+    facts = outcome.to_json()["facts"]
+    return _problem(status, code, outcome.message, outcome.issues, outcome.status, facts)
 
 
 def of_error(error: FencepostError) -> Answer:
@@ -137,9 +125,7 @@ def _problem(
         "code": code,
         "issues": issues,
         "outcome": outcome,
-        "facts": {
-            name: to_rfc3339(value) if name in TIMES else value for name, value in facts.items()
-        },
+        "facts": facts,
         "retryable": issue.retry,
     }
     headers: Headers = ()

@@ -13,6 +13,7 @@ from fencepost.commands import Claim, Complete, Request, Review, Submit
 from fencepost.engine.call import weight
 from fencepost.engine.transact import failed
 from fencepost.handle.journal import turned_away
+from fencepost.handle.waiting import worth_a_claim
 from fencepost.issues import FencepostError, InvalidRequest, Refused
 from fencepost.machine.needs import Sent
 from fencepost.model import Caller, Outcome
@@ -22,7 +23,6 @@ from fencepost.server.answers import Answer, Fault, Headers, of_outcome, outcome
 from fencepost.server.asked import Asked, Receive
 from fencepost.server.service import Service, caller_of
 from fencepost.server.slices import members
-from fencepost.storage import reading as store
 
 LONG_BODY = 64 * 1024  # from here on a thread reads it: the loop has others to serve
 FEW = 20  # outcomes whose answer is made at once; of more a thread makes it
@@ -191,11 +191,7 @@ def _claimable(service: Service, caller: Caller, request: Request, command: Clai
             return True
     except Refused:
         return True
-    now = handle.now()
-    for queue in command.queues or ():
-        if handle.read(store.claimable(caller.scope, queue, now, 1)):
-            return True
-    return request.key is not None and handle.knows(command.worker_id, request.key)
+    return worth_a_claim(handle, request, command)
 
 
 # -- a batch

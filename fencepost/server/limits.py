@@ -70,7 +70,7 @@ class Limits:
     def _bucket(
         self, kept: OrderedDict[str, Bucket], caller: Caller, size: int, seconds: int
     ) -> Bucket:
-        name = caller.token or caller.actor
+        name = _name(caller)
         bucket = kept.get(name)
         if bucket is None:
             bucket = kept[name] = Bucket(size, seconds, self._clock.steady())
@@ -133,7 +133,7 @@ class Seats:
 
     def enter(self, caller: Caller) -> bool:
         """Take a place, if there is one."""
-        name = caller.token or caller.actor
+        name = _name(caller)
         if self.taken >= self._in_all or self._held[name] >= self._each:
             return False
         self._held[name] += 1
@@ -142,11 +142,16 @@ class Seats:
 
     def leave(self, caller: Caller) -> None:
         """Give it back."""
-        name = caller.token or caller.actor
+        name = _name(caller)
         self.taken -= 1
         self._held[name] -= 1
         if not self._held[name]:
             del self._held[name]
+
+
+def _name(caller: Caller) -> str:
+    """Whose limits they are: the token's; without tokens the actor's."""
+    return caller.token or caller.actor
 
 
 def _take(bucket: Bucket, units: float, now: int, rule: str) -> None:

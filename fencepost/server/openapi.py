@@ -12,6 +12,7 @@ from copy import deepcopy
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from fencepost import fields
 from fencepost.issues import ISSUES
 from fencepost.server.examples import EXAMPLES
 from fencepost.version import VERSION
@@ -104,12 +105,11 @@ def _batch() -> Json:
         "properties": {"command": _ref("command"), "key": _ref("key")},
         "required": ["command"], "additionalProperties": False,
     }  # fmt: skip
+    commands = {"type": "array", "items": member, "minItems": 1, "maxItems": fields.MAX_BATCH}
     return {
         "description": "Commands that go in together. Each is all or nothing; the batch is not.",
         "type": "object",
-        "properties": {
-            "commands": {"type": "array", "items": member, "minItems": 1, "maxItems": 1_000}
-        },
+        "properties": {"commands": commands},
         "required": ["commands"], "additionalProperties": False,
     }  # fmt: skip
 
@@ -144,9 +144,9 @@ PATH_SCHEMAS = {
 }  # fmt: skip
 TEXT = {"type": "string"}
 PAGED = {"page_size": {"type": "integer", "minimum": 0}, "page_token": TEXT}
+WAIT = {"wait_seconds": {"type": "integer", "minimum": 0, "maximum": fields.MAX_WAIT_SECONDS}}
 QUERIES: dict[str, Json] = {
-    "claim": {"wait_seconds": {"type": "integer", "minimum": 0, "maximum": 60}},
-    "claim_of_a_queue": {"wait_seconds": {"type": "integer", "minimum": 0, "maximum": 60}},
+    "claim": WAIT, "claim_of_a_queue": WAIT,
     "tasks": {**PAGED, "queue": _ref("name"), "state": _ref("state")},
     "results": PAGED, "refused": PAGED, "history": PAGED, "checkpoints": PAGED,
     "entries": {**PAGED, "after": {"type": "integer", "minimum": 0}},

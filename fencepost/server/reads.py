@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fencepost import canonical
-from fencepost.clock import to_rfc3339
+from fencepost import canonical, fields
 from fencepost.handle import Handle
+from fencepost.handle.places import stats_json
 from fencepost.journal.checkpoint import Checkpoint
 from fencepost.model import Task
 from fencepost.server.answers import Answer, digest_header, told
@@ -15,7 +15,7 @@ from fencepost.server.asked import Asked, Receive, whole
 from fencepost.server.paging import DEFAULT_PAGE, FEW_LONG, MAX_ENTRIES, MAX_PAGE, Cursors
 from fencepost.server.service import Service
 
-BIG = 10**15 - 1
+BIG = fields.MAX_INTEGER
 Page = tuple[list[Any], int]
 
 
@@ -68,13 +68,7 @@ async def scope(service: Service, asked: Asked, receive: Receive) -> Answer:
 async def stats(service: Service, asked: Asked, receive: Receive) -> Answer:
     """Tasks by queue and state."""
     asked.ask()
-    return await _told(service, asked, _stats)
-
-
-def _stats(fp: Handle) -> dict[str, Any]:
-    found = fp.stats()
-    rows = [{**row, "since": row["since"] and to_rfc3339(row["since"])} for row in found["queues"]]
-    return {"scope": found["scope"], "now": to_rfc3339(found["now"]), "queues": rows}
+    return await _told(service, asked, lambda fp: stats_json(fp.stats()))
 
 
 async def tasks(service: Service, asked: Asked, receive: Receive) -> Answer:
@@ -154,20 +148,15 @@ async def queues(service: Service, asked: Asked, receive: Receive) -> Answer:
     """All queues of the scope and their settings."""
     asked.ask()
     return await _told(service, asked, lambda fp: {
-        "queues": [_queue(row) for row in fp.queue_rows()], "next_page_token": "",
+        "queues": [row.to_json() for row in fp.queue_rows()], "next_page_token": "",
     })  # fmt: skip
-
-
-def _queue(row: Any) -> dict[str, Any]:
-    return {"queue": row.queue, "is_destination": row.is_destination,
-            "settings": row.settings.to_json()}  # fmt: skip
 
 
 async def queue(service: Service, asked: Asked, receive: Receive) -> Answer:
     """One queue and its settings."""
     asked.ask()
     name = asked.params["queue"]
-    return await _told(service, asked, lambda fp: _queue(fp.queue_row(name)))
+    return await _told(service, asked, lambda fp: fp.queue_row(name).to_json())
 
 
 # -- the journal

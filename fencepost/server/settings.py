@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from fencepost import fields
 from fencepost.issues import InvalidRequest
 from fencepost.record import dataclass
 
@@ -30,10 +31,10 @@ class ServerSettings:
     body_seconds: int = 30
     idle_seconds: int = 65
     stop_seconds: int = 3
-    max_batch: int = 1_000
-    max_batch_claims: int = 250
+    max_batch: int = fields.MAX_BATCH
+    max_batch_claims: int = fields.MAX_BATCH_CLAIMS
     max_bytes_in_flight: int = 256 * MIB
-    max_wait_seconds: int = 60
+    max_wait_seconds: int = fields.MAX_WAIT_SECONDS
     max_connections: int = 1_000
     max_waiting: int = 500
     max_waiting_per_token: int = 64

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 
-from fencepost import canonical
+from fencepost import canonical, fields
 from fencepost.handle import Handle
 from fencepost.issues import FencepostError
 from fencepost.server.answers import Answer
@@ -17,7 +17,7 @@ from fencepost.server.service import Service, caller_of
 PAGE = 100
 COMMENT_SECONDS = 15.0
 LOOK_AGAIN_SECONDS = 5.0
-BIG = 10**15 - 1
+BIG = fields.MAX_INTEGER
 HEADERS = ((b"x-accel-buffering", b"no"),)
 
 

@@ -52,10 +52,8 @@ class QueueRow:
     is_destination: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "queue": self.queue, "is_destination": self.is_destination,
-            "settings": self.settings.to_json(),
-        }  # fmt: skip
+        own = {"queue": self.queue, "is_destination": self.is_destination}
+        return {**own, "settings": self.settings.to_json()}
 
 
 @dataclass(slots=True)

@@ -61,13 +61,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def connect(path: Path | str, *, writable: bool) -> sqlite3.Connection:
-    """A connection with every setting made and read back. The path may be `:memory:`."""
+def connect(path: Path | str, *, writable: bool, settled: bool = False) -> sqlite3.Connection:
+    """A connection with every setting made and read back. The path may be `:memory:`. `settled`:
+    the log has been settled by a connection that was opened just before, beside which this is."""
     check_version()
     if path == ":memory:":
         target, uri = ":memory:", False
     else:
-        settle_log(path, writable=writable)
+        if not settled:
+            settle_log(path, writable=writable)
         mode = "?mode=rw" if writable else "?mode=ro"
         target, uri = Path(path).absolute().as_uri() + mode, True
     connection = sqlite3.connect(
@@ -102,15 +104,18 @@ def settle_log(path: Path | str, *, writable: bool) -> None:
     except OSError:
         return  # there is none; or SQLite will say what is wrong with it
     try:
-        if os.fstat(log).st_size:
+        if not os.fstat(log).st_size:
+            return
+        try:
             os.fsync(log)
             sync_folder(Path(path).absolute().parent)
+        finally:
+            if not _in_use(f"{path}-shm"):
+                drop_cached(log)
     except OSError as error:
         if writable:
             raise Unavailable(f"{path}: its log cannot be synced: {error}") from error
     finally:
-        if not _in_use(f"{path}-shm"):
-            drop_cached(log)
         os.close(log)
 
 

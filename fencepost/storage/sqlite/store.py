@@ -53,9 +53,10 @@ class SqliteStore:
         self._open()
 
     def _open(self) -> None:
-        self._write = connect(self.path, writable=not self.read_only)
-        memory = self.path == MEMORY
-        self._read = self._write if memory else connect(self.path, writable=not self.read_only)
+        writable = not self.read_only
+        self._write = self._read = connect(self.path, writable=writable)
+        if self.path != MEMORY:
+            self._read = connect(self.path, writable=writable, settled=True)
         self._main = SqliteTransaction(self._write, str(self.path), read_only=self.read_only)
         self.closed = False
 

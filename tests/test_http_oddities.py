@@ -98,10 +98,14 @@ def test_what_comes_behind_a_request_never_changes_its_answer(web: Served) -> No
 
 
 def test_of_two_requests_and_rubbish_no_answer_is_for_another(web: Served) -> None:
-    data = request(close=False) + request("Transfer-Encoding: chunked", body=b"zz\r\n", length=None)
-    for _ in range(5):
-        told = heard(web, data)
+    """Nor is the first carried out twice, though its answer may never be heard."""
+    rubbish = request("Transfer-Encoding: chunked", body=b"zz\r\n", length=None)
+    before = web.fp.about()["entries"]
+    for n in range(5):
+        told = heard(web, request(f"Idempotency-Key: behind-{n}", close=False) + rubbish)
         assert told.ended and told.statuses in ([], [200], [200, 400]), told.raw
+        assert heard(web, request(f"Idempotency-Key: behind-{n}")).statuses == [200]
+    assert web.fp.about()["entries"] == before + 5
 
 
 # -- what is refused

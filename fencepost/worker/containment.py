@@ -97,8 +97,7 @@ def start(
         block = _packed(head, command, environment)
         process, lifeline, status = _start_shim(fds, cookie)
     except BaseException:
-        if group:
-            shim.kill_group(group)
+        shim.kill_group(group)
         raise
     tree = Tree(process, lifeline, status, cookie, grace=grace, deadline=deadline, group=group)
     tree.begin(block)
@@ -163,7 +162,7 @@ def sweep(prefix: str) -> int:
     isolation.kill_groups(prefix)
     killed = sweeping.sweep(prefix)
     kill_strays()
-    isolation.kill_groups(prefix)
+    isolation.kill_groups(prefix, shim.GROUP_PATIENCE_MS)
     return killed
 
 

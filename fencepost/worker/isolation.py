@@ -84,9 +84,9 @@ def new_group(cookie: str) -> str:
     return str(group)
 
 
-def kill_groups(prefix: str) -> None:
+def kill_groups(prefix: str, patience_ms: int = 0) -> None:
     """The end of all cgroups that an earlier life of a worker has left."""
     parent = own_group()
     if parent is not None:
         for group in parent.glob(f"{GROUP}{prefix}*"):
-            kill_group(str(group))
+            kill_group(str(group), patience_ms)

@@ -35,7 +35,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 SECOND = 1_000_000
 LONGEST_WAIT_MS = 1_000  # what waits stands still in suspend, and the deadline does not
 STUBBORN_SECONDS = 5.0
-SOFT_PAUSE_MS, LONGEST_PAUSE_MS = 2, 50
+SOFT_PAUSE_MS, LONGEST_PAUSE_MS, GROUP_PATIENCE_MS = 2, 50, 500
 ASKED_TO_END = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
 
 
@@ -123,8 +123,7 @@ class Spec:
         self.grace = float(head[1])  # seconds between SIGTERM and SIGKILL
         self.tidy = float(head[2])  # the same for what a command leaves behind when it ends
         self.limits = [int(part) if part else None for part in head[3].split(b",")]
-        self.folder = head[4]
-        self.group = head[5].decode()  # a cgroup of its own, or nothing
+        self.folder, self.group = head[4], head[5].decode()  # the group: a cgroup, or nothing
         self.wrapped = head[6] == b"1"  # what we start wraps the command: it gets no SIGTERM
         count = int(head[7])
         self.argv = rest[:count]
@@ -136,11 +135,9 @@ class Shim:
 
     def __init__(self, mark: int, lifeline: int, status: int) -> None:
         self.mark, self.lifeline, self.status = mark, lifeline, status
-        self.rest = b""
-        self.why = ""
-        self.command = 0
+        self.rest, self.why = b"", ""
+        self.command = self.killed = 0
         self.code: int | None = None
-        self.killed = 0
 
     def tell(self, line: bytes) -> None:
         """A line to the worker, if there is one still."""
@@ -282,8 +279,7 @@ class Shim:
         hurry.register(self.wake, select.POLLIN)
         seen: set[int] = set()
         while self.reap():
-            if self.spec.group:
-                kill_group(self.spec.group)
+            kill_group(self.spec.group)
             found = self.tree()
             strike(found)
             seen.update(found)
@@ -293,8 +289,7 @@ class Shim:
                 told, pause = True, LONGEST_PAUSE_MS
             hurry.poll(pause)
             _drained(self.wake)
-        if self.spec.group:
-            kill_group(self.spec.group)
+        kill_group(self.spec.group, GROUP_PATIENCE_MS)
 
 
 def become(spec: Spec, mark: int, status: int, shim: int) -> "NoReturn":
@@ -357,14 +352,19 @@ def execute(spec: Spec) -> None:
     raise worst
 
 
-def kill_group(folder: str) -> None:
-    """SIGKILL to a whole cgroup, by the kernel, whoever forks meanwhile; gone once it is empty."""
-    try:
-        with open(f"{folder}/cgroup.kill", "w") as file:
-            file.write("1")
-        os.rmdir(folder)
-    except OSError:
-        return
+def kill_group(folder: str, patience_ms: int = 0) -> None:
+    """SIGKILL to a whole cgroup, by the kernel, whoever forks meanwhile; gone once it is empty. Who
+    is killed leaves it a little after his files are closed: for so long he is waited for."""
+    until = now() + patience_ms * 1_000
+    while os.path.exists(folder):
+        try:
+            with open(f"{folder}/cgroup.kill", "w") as file:
+                file.write("1")
+            os.rmdir(folder)
+        except OSError:
+            if now() >= until:
+                return
+            time.sleep(0.002)
 
 
 def _drained(pipe: int) -> bytes:

@@ -187,12 +187,10 @@ class Tree:
 
 def _hunt(cookie: str, group: str) -> int:
     """What a dead shim has left. How many were killed."""
-    if group:
-        shim.kill_group(group)
+    shim.kill_group(group)
     killed = strays.kill_strays() + sweeping.sweep(cookie, exact=True)
     killed += strays.kill_strays()  # what the sweep has killed is ours to bury
-    if group:
-        shim.kill_group(group)
+    shim.kill_group(group, shim.GROUP_PATIENCE_MS)
     return killed
 
 

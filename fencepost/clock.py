@@ -112,15 +112,17 @@ class StoreTime:
         self._told_behind = False
         self.jumps: deque[ClockJump] = deque(maxlen=REMEMBERED_JUMPS)
 
-    def now(self, mark: int) -> int:
+    def now(self, mark: int, wall: int | None = None) -> int:
         """The store's time in microseconds UTC; never below `mark`, nor below an earlier answer.
 
-        `mark` is the highest time the store has committed, read after its locks were taken.
+        `mark` is the highest time the store has committed, read after its locks were taken;
+        `wall` is what the database's clock says, where the store goes by that one.
         A jump of the wall clock (more than 5 s ahead of the steady clock, or more than 1 s
         behind the store) is logged and remembered, once each.
         """
         with self._lock:
-            wall, steady = self._clock.wall(), self._clock.steady()
+            wall = self._clock.wall() if wall is None else wall
+            steady = self._clock.steady()
             answer, shift = self._reckon(mark, wall, steady)
             jump = self._judge(shift, wall - answer, answer)
             self._wall, self._steady, self._last = wall, steady, answer

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from fencepost.clock import Clock, StoreTime
 from fencepost.issues import FencepostError, GuardTripped, OutcomeUnknown, Unavailable
 from fencepost.log import Log
-from fencepost.machine.batch import Batch, Draw, Loaded, Verdict
+from fencepost.machine.batch import Batch, Loaded, Verdict
+from fencepost.machine.drawing import Draw
 from fencepost.machine.fold import decide, fold, grant, live_leases, replay
 from fencepost.machine.needs import Sent
 from fencepost.model import Outcome, StoreState
@@ -40,12 +41,14 @@ class Transactor:
         self.time = StoreTime(clock)
         self._floor: int | None = None
 
-    def time_of(self, store: StoreState) -> tuple[int, int]:
-        """(the store's time, the wall clock). A raised floor forgets a mark that was lowered."""
+    def time_of(self, store: StoreState, wall: int | None = None) -> tuple[int, int]:
+        """(the store's time, the wall clock): of this machine, or as the database tells it. A
+        raised floor forgets a mark that was lowered."""
         if self._floor is not None and store.floor != self._floor:
             self.time.reset()
         self._floor = store.floor
-        return self.time.now(store.mark), self.clock.wall()
+        wall = self.clock.wall() if wall is None else wall
+        return self.time.now(store.mark, wall), wall
 
     def run(self, transaction: Transaction, sent: Sequence[Sent]) -> Done:
         """One transaction for all. Whatever is raised before the commit has changed nothing."""

@@ -12,7 +12,7 @@ from fencepost.engine.call import Call
 from fencepost.engine.transact import Done, Transactor
 from fencepost.issues import FencepostError, Unavailable
 from fencepost.log import Log
-from fencepost.machine.batch import Draw
+from fencepost.machine.drawing import Draw
 from fencepost.storage.port import Store
 
 log = Log("fencepost.engine")

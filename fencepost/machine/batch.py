@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from heapq import heappush
-from typing import Any, Protocol
+from typing import Any
 
 from fencepost.commands import Command, NewTask, Request
 from fencepost.fields import MAX_ENTRY_BYTES
 from fencepost.issues import ISSUES, in_order, status_of
 from fencepost.journal import entry
+from fencepost.machine.drawing import Draw, Drawn
 from fencepost.model import (
     Caller,
     Outcome,
@@ -26,19 +27,6 @@ from fencepost.record import dataclass, field
 from fencepost.rules import fence as fences
 from fencepost.rules.authority import actor_of
 from fencepost.rules.moment import Moment
-
-
-class Draw(Protocol):
-    """What is drawn beside the load, so that the machine has no randomness of its own."""
-
-    def task_id(self, now: int) -> str:
-        """A UUIDv7 (RFC 9562 §5.7) for the time `now` (microseconds), never given before."""
-
-    def salt(self) -> bytes:
-        """32 random bytes."""
-
-    def jitter(self) -> float:
-        """A number in [0, 1)."""
 
 
 @dataclass(slots=True)
@@ -96,6 +84,7 @@ class Loaded:
     draw: Draw
     read_only: bool = False
     wall: int = 0
+    drawn: Drawn | None = None
     scopes: dict[str, Scope] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
     digests_of_tokens: dict[bytes, str] = field(default_factory=dict)
@@ -264,7 +253,7 @@ class Batch:
     def stamp(self, task: TaskRow) -> None:
         """The row is changed by the entry that is recorded next."""
         task.changed_at = self.now
-        task.entry = self.last_entry + 1
+        task.entry = self.next_entry
 
     def offer(self, task: TaskRow) -> None:
         """A task that became ready may be claimed by a later command of this batch."""
@@ -272,9 +261,18 @@ class Batch:
         if pool is not None:
             heappush(pool, (-task.priority, task.id, task.task_id))
 
+    @property
+    def next_entry(self) -> int:
+        """The number that the next recorded entry will have."""
+        drawn = self.loaded.drawn
+        return self.last_entry + 1 if drawn is None else drawn.entries[-1]
+
     def draw_fence(self) -> int:
         """The next fence; a new epoch begins when those of this one are used up."""
-        fence = fences.next_fence(self.last_fence, self.epoch)
+        drawn = self.loaded.drawn
+        fence = (
+            fences.next_fence(self.last_fence, self.epoch) if drawn is None else drawn.fences.pop()
+        )
         if fences.needs_new_epoch(fence, self.epoch):
             self.epoch += 1
         self.last_fence = fence
@@ -284,9 +282,10 @@ class Batch:
         self, queue: QueueRow, new: NewTask, due_at: int, payload: bytes, parent: int | None
     ) -> TaskRow:
         """A fresh ready task, which a later claim of the same batch may take."""
-        self.last_task += 1
+        drawn = self.loaded.drawn
+        self.last_task = self.last_task + 1 if drawn is None else drawn.tasks.pop()
         salt = self.loaded.draw.salt()
-        now, number = self.now, self.last_entry + 1
+        now, number = self.now, self.next_entry
         attempts = queue.settings.max_attempts if new.max_attempts is None else new.max_attempts
         task = TaskRow(
             self.last_task, self.loaded.draw.task_id(now), queue.scope, queue.queue, new.key,
@@ -335,7 +334,9 @@ class Batch:
             queue=queue, key=key, result_sha256=result_sha256, note=note, token_sha256=token_sha256,
         )  # fmt: skip
         assert len(body) <= MAX_ENTRY_BYTES, "entry_too_large was not seen in time"
-        self.last_entry += 1
+        self.last_entry = self.next_entry
+        if self.loaded.drawn is not None:
+            self.loaded.drawn.entries.pop()
         stored = Stored(self.last_entry, body, salt, request.sha256, result_sha256)
         self.changes.entries.append(stored)
         if key is not None:

@@ -77,7 +77,7 @@ def accept_result(batch: Batch, task: TaskRow, result: bytes, digest: bytes) -> 
     Returns the entry's items for the obligations. The caller stamps and records.
     """
     task.revision += 1
-    number = batch.last_entry + 1
+    number = batch.next_entry
     kept = batch.settings(task).result_storage == "content"
     batch.loaded.results[task.id, task.round, digest] = number
     batch.loaded.commitments[task.id, task.revision] = "open"

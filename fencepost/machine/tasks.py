@@ -35,7 +35,7 @@ def enqueue(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
             row = add(batch, queue, new, None)
         else:
             before = row.state
-            known.append((row.id, batch.last_entry + 1))
+            known.append((row.id, batch.next_entry))
         rows.append(row)
         items.append(entry.item(row, before, command.queue))
     if len(known) == len(rows) and request.key is None:
@@ -101,7 +101,7 @@ def add_followup(batch: Batch, parent: TaskRow, queue: str, new: NewTask) -> str
     """A follow-up of `parent`, as its entry names it. A known key gives the known task."""
     row = known_task(batch, parent.scope, queue, new)
     if row is not None:
-        batch.changes.named.append((row.id, batch.last_entry + 1))
+        batch.changes.named.append((row.id, batch.next_entry))
         return entry.item(row, row.state, parent.queue, "followup")
     row = add(batch, batch.need_queue(parent.scope, queue), new, parent.id)
     return entry.item(row, None, parent.queue, "followup")

@@ -7,39 +7,52 @@ import hmac
 import json
 from collections.abc import Callable, Sequence
 from heapq import heapify
-from typing import Any
+from typing import Any, Protocol
 
-from fencepost.machine.batch import Draw, Loaded, QueueRow, Stored
+from fencepost.machine.batch import Loaded, QueueRow, Stored
+from fencepost.machine.drawing import Draw
 from fencepost.machine.needs import Needs, Sent, needs
 from fencepost.machine.retention import ERASED_AT_ONCE, retention
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import QueueSettings, Scope, StoreState, TaskRow, Token
 from fencepost.storage.steps import Steps, one
 
-TimeOf = Callable[[StoreState], tuple[int, int]]
+TimeOf = Callable[[StoreState, int | None], tuple[int, int]]
+"""(the store's time, the wall clock); given a database's own clock it goes by that one."""
 SWEPT_BY_A_CLAIM = 100
 ENDED_PLACES = (4, 5, 6)
 
 
-def load(
-    sent: Sequence[Sent], time_of: TimeOf, draw: Draw, bury: Callable[[str], bytes], read_only: bool
-) -> Steps[Loaded]:
-    """All rows that these commands need.
+class Backing(Protocol):
+    """What a database does in a way of its own while rows are loaded."""
 
-    `time_of(store)` tells (the store's time, the wall clock) and is asked once its row is held;
-    `bury` gives the lookup of an erased key.
-    """
+    read_only: bool
+
+    def bury(self, lookup: str) -> bytes:
+        """The lookup of an erased key."""
+
+    def moment(self, store: StoreState, time_of: TimeOf) -> Steps[tuple[int, int]]:
+        """The time, asked after the locks of named rows are held."""
+
+    def numbers(self, loaded: Loaded, sent: Sequence[Sent]) -> Steps[None]:
+        """Draw `loaded.drawn`, where transactions run side by side."""
+
+
+def load(
+    sent: Sequence[Sent], time_of: TimeOf, draw: Draw, backing: Backing
+) -> Steps[Loaded]:
+    """All rows that these commands need. The time is asked once the named ones are held."""
     wanted = needs(sent)
     ((writer_id, *numbers),) = yield one("store")
     store = StoreState(writer_id, *numbers)
-    now, wall = time_of(store)
-    loaded = Loaded(now, store, draw, read_only, wall)
+    loaded = Loaded(0, store, draw, backing.read_only)
     yield from _scopes_and_queues(loaded, wanted)
     yield from _tokens(loaded, wanted)
-    yield from _receipts(loaded, wanted, bury)
     yield from _tasks(loaded, wanted)
+    yield from _receipts(loaded, wanted, backing.bury)
     yield from _destinations(loaded)
     yield from _of_tasks(loaded, wanted)
+    loaded.now, loaded.wall = yield from backing.moment(store, time_of)
     named = len(wanted.tasks)
     for (scope, queue), limit in wanted.claims.items():
         yield from _pool(loaded, scope, queue, limit + named)
@@ -50,6 +63,7 @@ def load(
     purged = sum(wanted.purges.values())
     for scope, queue in wanted.purges:
         yield from _purgeable(loaded, scope, queue, purged + named)
+    yield from backing.numbers(loaded, sent)
     return loaded
 
 
@@ -63,7 +77,8 @@ def _scopes_and_queues(loaded: Loaded, wanted: Needs) -> Steps[None]:
     for scope in sorted(wanted.all_queues):
         rows = yield one("queues_of_scope", scope=scope)
         _add_queues(loaded, rows)
-    ((loaded.last_queue,),) = yield one("last_queue")
+    if wanted.all_queues or not wanted.queues <= loaded.queues.keys():
+        ((loaded.last_queue,),) = yield one("last_queue")
 
 
 def _add_queues(loaded: Loaded, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -97,7 +112,28 @@ def token_row(row: tuple[Any, ...]) -> Token:
     return Token(token_id, scope, kind, actor, names, *times)
 
 
+def _tasks(loaded: Loaded, wanted: Needs) -> Steps[None]:
+    """The tasks that the commands name, by id and by key."""
+    if wanted.tasks:
+        rows = yield one("tasks_by_id", ids=sorted(task_id for _, task_id in wanted.tasks))
+        yield from _add_tasks(loaded, rows)
+    keys = sorted(
+        (loaded.queues[scope, queue].id, key)
+        for scope, queue, key in wanted.keys
+        if (scope, queue) in loaded.queues
+    )
+    if keys:
+        rows = yield one("tasks_by_key", keys=keys)
+        found = yield from _add_tasks(loaded, rows)
+        for task in found:
+            loaded.keyed[task.scope, task.queue, task.key or ""] = task.task_id
+        salts = yield one("salts", ids=[task.id for task in found])
+        loaded.salts.update(salts)
+
+
 def _receipts(loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes]) -> Steps[None]:
+    """What is stored under the commands' keys, and the tasks of stored claims, whose leases a
+    replay shows if they still live, and, where a purge may take the last, of stored enqueues."""
     if wanted.lookups:
         rows = yield one("receipts_by_key", keys=sorted(wanted.lookups))
         for key, *stored in rows:
@@ -107,30 +143,11 @@ def _receipts(loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes]) -> St
         for lookup in sorted(lookups):
             if (yield one("tombstone", lookup=bury(lookup))):
                 loaded.tombstones.add(lookup)
-
-
-def _tasks(loaded: Loaded, wanted: Needs) -> Steps[None]:
-    """Beside those that the commands name: those of stored claims, whose leases a replay shows if
-    they still live, and, where a purge may take the last of them, those of stored enqueues."""
-    ids = {task_id for _, task_id in wanted.tasks}
     shown = ("claim", "enqueue") if wanted.purges else ("claim",)
-    for stored in loaded.receipts.values():
-        ids.update(stored.tasks(*shown))
+    ids = {task_id for stored in loaded.receipts.values() for task_id in stored.tasks(*shown)}
     if ids:
         rows = yield one("tasks_by_id", ids=sorted(ids))
         yield from _add_tasks(loaded, rows)
-    if wanted.keys:
-        keys = sorted(
-            (loaded.queues[scope, queue].id, key)
-            for scope, queue, key in wanted.keys
-            if (scope, queue) in loaded.queues
-        )
-        rows = yield one("tasks_by_key", keys=keys)
-        found = yield from _add_tasks(loaded, rows)
-        for task in found:
-            loaded.keyed[task.scope, task.queue, task.key or ""] = task.task_id
-        salts = yield one("salts", ids=[task.id for task in found])
-        loaded.salts.update(salts)
 
 
 def _add_tasks(loaded: Loaded, rows: Sequence[tuple[Any, ...]]) -> Steps[list[TaskRow]]:

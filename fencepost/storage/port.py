@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from fencepost.machine.batch import Changes, Draw, Loaded
+from fencepost.machine.batch import Changes, Loaded
+from fencepost.machine.drawing import Draw
 from fencepost.machine.needs import Sent
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.steps import Read, Steps

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
-from fencepost.machine.batch import Changes, Draw, Loaded
+from fencepost.machine.batch import Changes, Loaded
+from fencepost.machine.drawing import Draw
 from fencepost.machine.needs import Sent
+from fencepost.model import StoreState
 from fencepost.storage import loading, saving
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.sqlite import scrub
@@ -52,7 +54,7 @@ class SqliteTransaction:
             pass  # SQLite has rolled back by itself, as it does when the disk is full
 
     def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Loaded:
-        return self.run(loading.load(sent, time_of, draw, self.bury, self.read_only))
+        return self.run(loading.load(sent, time_of, draw, self))
 
     def save(self, changes: Changes, loaded: Loaded) -> None:
         self.run(saving.save(changes, loaded, self.bury))
@@ -70,6 +72,15 @@ class SqliteTransaction:
             raise  # a second lock held: the batch is undone and run command by command
         except sqlite3.Error as error:
             raise explained(error, self.where) from error
+
+    def moment(self, store: StoreState, time_of: TimeOf) -> Steps[tuple[int, int]]:
+        """By this machine's clock: nobody on another one writes to the file."""
+        return time_of(store, None)
+        yield
+
+    def numbers(self, loaded: Loaded, sent: Sequence[Sent]) -> Steps[None]:
+        """None: with one transaction at a time they go on from the last."""
+        yield from ()
 
     def bury(self, lookup: str) -> bytes:
         """The lookup of an erased key, under this store's secret."""

@@ -296,6 +296,9 @@ class Request(NamedTuple):
     Without a key of the caller's, a lease command's key is the digest of its own bytes
     (`key` is None here and the receipt is found by digest). A request is made once and may be
     sent any number of times: the bytes do not change between tries.
+
+    `waits` says of a claim that whoever sent it waits for a task: where there is none it leaves
+    nothing, and its key stays free to be asked again. It is no part of the bytes.
     """
 
     command: Command
@@ -303,6 +306,7 @@ class Request(NamedTuple):
     key: str | None
     sha256: bytes
     result_sha256: bytes | None
+    waits: bool = False
 
     @classmethod
     def of(cls, command: Command, key: str | None = None) -> Request:

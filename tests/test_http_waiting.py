@@ -87,11 +87,68 @@ def test_of_those_who_wait_as_many_are_woken_as_there_are_tasks_the_first_first(
     assert [other.leases() for other in others] == [[], [], []]
 
 
-def test_a_key_that_waited_in_vain_has_left_one_receipt_only(web: Served) -> None:
-    reply = claim(web, 1, key="vain")
+def entries(web: Served) -> list[str]:
+    return [json.loads(entry.body)["verb"] for entry in web.fp.entries()]  # type: ignore[arg-type]
+
+
+def test_a_key_that_waited_in_vain_leaves_nothing_and_finds_what_comes_later(web: Served) -> None:
+    assert claim(web, 1, key="vain").json == {**claim(web, 0).json} and entries(web) == []
+    enqueue(web, "later")
+    found = claim(web, 30, key="vain")
+    assert [lease["payload"] for lease in found.json["leases"]] == ["later"]
     again = claim(web, 30, key="vain")  # known: answered at once
-    assert again.body == reply.body and again.headers["idempotent-replayed"] == "true"
-    assert web.get("/v1/default/journal/entries").json["entries"][0]["number"] == 1
+    assert again.body == found.body and again.headers["idempotent-replayed"] == "true"
+
+
+def test_a_claim_that_does_not_wait_leaves_its_receipt_and_ends_the_waiting_under_its_key(
+    web: Served,
+) -> None:
+    waiting = Asked(web, 30, "w", "k")
+    until(web, 1)
+    now = claim(web, 0, key="k")
+    assert waiting.leases() == [] == now.json["leases"] and entries(web) == ["claim"]
+    enqueue(web)
+    assert claim(web, 30, key="k").body == now.body
+
+
+def test_who_asks_again_ends_the_earlier_waiting_though_nobody_may_claim(web: Served) -> None:
+    web.fp.queue_set("pages", paused=True)
+    waiting = Asked(web, 30, "w", "k")
+    until(web, 1)
+    assert claim(web, 0, key="k").code == "queue_paused"
+    waiting.join(20)
+    assert waiting.reply.code == "queue_paused"
+
+
+def test_of_two_who_wait_under_one_key_the_later_waits_on(web: Served) -> None:
+    first = Asked(web, 30, "w", "k")
+    until(web, 1)
+    second = Asked(web, 30, "w", "k")
+    assert first.leases() == []
+    until(web, 1)
+    enqueue(web)
+    assert len(second.leases()) == 1
+
+
+def test_a_claim_of_a_batch_ends_the_waiting_under_its_key(web: Served) -> None:
+    waiting = Asked(web, 30, "w", "k")
+    until(web, 1)
+    body = {"verb": "claim", "queues": ["pages"], "worker_id": "w"}
+    found = web.post("/v1/default/batch", {"commands": [{"key": "k", "command": body}]})
+    assert found.json["status"] == "accepted", found.json
+    assert waiting.leases() == []
+
+
+def test_an_answer_that_another_process_has_given_ends_the_waiting(tmp_path: object) -> None:
+    path = f"{tmp_path}/work.db"
+    with Served(path=path, dev=True) as web, fencepost.open(path) as beside:
+        waiting = Asked(web, 30, "w", "k")
+        until(web, 1)
+        body = {"verb": "claim", "queues": ["pages"], "worker_id": "w"}
+        request = fencepost.Request.read(json.dumps(body).encode(), "k")
+        (outcome,) = beside.execute([request])
+        assert outcome.accepted and waiting.leases() == []
+        assert waiting.reply.headers["idempotent-replayed"] == "true"
 
 
 def test_a_task_that_comes_due_and_a_lease_that_lapses_end_the_waiting() -> None:

@@ -67,7 +67,41 @@ def test_where_nothing_comes_it_ends_with_the_time_and_empty(lab, key):
     before = len(list(lab.fp.entries()))
     assert lab.fp.claim(QUEUE, worker_id="w", wait_seconds=5, idempotency_key=key) == []
     assert 5 <= lab.sleeper.slept < 5.001
-    assert len(list(lab.fp.entries())) == before + (key is not None)
+    assert len(list(lab.fp.entries())) == before
+    (lease,) = (lab.offer("later"), *lab.fp.claim(QUEUE, worker_id="w", idempotency_key=key))[1:]
+    assert lease.payload == "later", "the same key finds what has come meanwhile"
+
+
+def test_a_claim_without_waiting_leaves_its_receipt_and_ends_the_waiting_under_its_key(lab):
+    claim = {"worker_id": "w", "idempotency_key": "k"}
+    lab.sleeper.at(3, lambda: lab.fp.claim(QUEUE, **claim))
+    assert lab.fp.claim(QUEUE, **claim, wait_seconds=60) == [] and lab.sleeper.slept <= 3.2
+    lab.offer("too late for this key")
+    assert lab.fp.claim(QUEUE, **claim) == []
+    assert sum(b'"verb":"claim"' in each.body for each in lab.fp.entries()) == 1
+
+
+@pytest.mark.parametrize("wait", [0, 5])
+def test_who_asks_again_ends_the_earlier_waiting_though_nobody_may_claim(lab, wait):
+    ended = []
+
+    def again():
+        with pytest.raises(QueuePaused):
+            lab.fp.claim(QUEUE, worker_id="w", idempotency_key="k", wait_seconds=wait)
+        ended.append(lab.sleeper.slept)
+
+    lab.fp.queue_set(QUEUE, paused=True)
+    lab.sleeper.at(3, again)
+    with pytest.raises(QueuePaused):
+        lab.fp.claim(QUEUE, worker_id="w", idempotency_key="k", wait_seconds=60)
+    assert len(ended) == 1 and ended[0] - wait <= 3.2 and lab.sleeper.slept <= ended[0] + 0.2
+
+
+@pytest.mark.parametrize("other", [{"idempotency_key": "l"}, {"worker_id": "v"}])
+def test_another_claim_does_not_end_the_waiting(lab, other):
+    claim = {"worker_id": "w", "idempotency_key": "k"}
+    lab.sleeper.at(1, lambda: lab.fp.claim(QUEUE, **{**claim, **other}))
+    assert lab.fp.claim(QUEUE, **claim, wait_seconds=5) == [] and lab.sleeper.slept >= 4.9
 
 
 def test_a_claim_with_a_key_that_was_answered_is_replayed_at_once(lab):

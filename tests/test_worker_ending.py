@@ -84,7 +84,7 @@ def test_a_stop_ends_a_claim_that_waits(fp):
     made = worker(fp, lambda work: None, exit_when_empty=False)
     thread = threading.Thread(target=made.run)
     thread.start()
-    comes_true(lambda: made._runtime._claims._asked)
+    comes_true(lambda: made._runtime._claims._waiting)
     began = time.monotonic()
     made.stop()
     thread.join(10)

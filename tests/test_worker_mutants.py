@@ -7,6 +7,7 @@ import logging
 import pytest
 import test_worker as laws
 import test_worker_beat as beats
+import test_worker_claims as asking
 import test_worker_ending as endings
 import test_worker_memory as memories
 import test_worker_settle as settling
@@ -16,6 +17,7 @@ from helpers.whole_worker import store
 from helpers.working import down
 
 import fencepost
+from fencepost.machine import claims as machine_claims
 from fencepost.worker import beat, claims, held, memory, runtime, settle
 
 
@@ -114,6 +116,15 @@ PLANTED = {
     "a lease counts from the claim that was answered": (
         claims.Claims._answer, "if outcome.replayed:", "if False:",
         with_store(laws.test_a_lease_that_comes_again_counts_from_the_first_sending_of_its_claim)),
+    "each waiting has a key of its own": (
+        claims.Claims._taken, "self._open = Open(request, moment.first)", "self._open = None",
+        with_store(asking.test_no_copy_of_a_claim_takes_a_task_that_nobody_works_on, True)),
+    "a key is left as it is at the end": (
+        claims.Claims._close, "self._open is not None and", "False and",
+        with_store(asking.test_no_copy_of_a_claim_takes_a_task_that_nobody_works_on, False)),
+    "a claim that waits in vain leaves an entry": (
+        machine_claims.claim, "or request.waits", "",
+        with_store(asking.test_an_idle_worker_leaves_nothing_in_the_journal)),
     "a claim asks for all slots": (
         runtime.Runtime.room, "jobs - len(self._running)", "jobs",
         with_store(laws.test_no_claim_asks_for_more_than_there_are_free_slots)),

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WAIT_SECONDS = 30.0
+POSTGRES = ("postgresql://", "postgres://")
 
 
 class Handle(Places, Closing):
@@ -63,6 +64,7 @@ class Handle(Places, Closing):
         self.caller = caller
         self.clock = clock
         self.sleep = sleep
+        self.asked_again = waiting.AskedAgain()
         self._store = store
         self._writer = Writer(store, clock, draw)
         self._wait_seconds = wait_seconds
@@ -130,8 +132,11 @@ class Handle(Places, Closing):
         return self._store.read(steps)
 
     def claimed(self, request: Request, wait_seconds: int) -> tuple[Outcome, Moment]:
-        if wait_seconds and isinstance(request.command, Claim):
-            return waiting.claimed(self, request, request.command, wait_seconds)
+        if isinstance(request.command, Claim):
+            if wait_seconds:
+                return waiting.claimed(self, request, request.command, wait_seconds)
+            asked = waiting.asked_of(self.caller.scope, request.command, request.key)
+            self.asked_again.tell(asked)
         return super().claimed(request, 0)
 
     def steady(self) -> int:
@@ -320,7 +325,8 @@ def open_handle(
     draw: Draw | None = None,
     sleep: Callable[[float], None] = system_sleep,
 ) -> Handle:
-    """Open a store: a path, or `:memory:`. A missing file is created only with `create`.
+    """Open a store: a path, `:memory:`, or `postgresql://…`. One that is missing is made only with
+    `create`.
 
     `wait_seconds` bounds how long opening and each call wait for their turn. `allow_filesystem`
     names a network or user-space file system type that is to be allowed although SQLite is not
@@ -329,14 +335,32 @@ def open_handle(
     """
     if type(url) is not str:
         url = fspath(url)
-    if "://" in url:
-        raise InvalidRequest(f"{url.split(':', 1)[0]}:// is not a store that this can be done on")
     caller = caller_of(scope, actor, kind)
-    clock = clock or SystemClock()
-    store = open_store(
-        url, create=create, now=clock.wall(), allow_filesystem=allow_filesystem,
-        wait_seconds=wait_seconds,
-    )  # fmt: skip
-    handle = Handle(store, caller, clock, draw or SystemDraw(), wait_seconds, sleep)
-    handle.address = url if url == Handle.address else realpath(url)
+    store: Store
+    if url.startswith(POSTGRES):
+        store, address = _open_postgres(url, create, clock)
+    elif "://" in url:
+        raise InvalidRequest(f"{url.split(':', 1)[0]}:// is not a store that this can be done on")
+    else:
+        store = open_store(
+            url, create=create, now=(clock or SystemClock()).wall(),
+            allow_filesystem=allow_filesystem, wait_seconds=wait_seconds,
+        )  # fmt: skip
+        address = url if url == Handle.address else realpath(url)
+    handle = Handle(
+        store, caller, clock or SystemClock(), draw or SystemDraw(), wait_seconds, sleep
+    )
+    handle.address = address
     return handle
+
+
+def _open_postgres(url: str, create: bool, clock: Clock | None) -> tuple[Store, str]:
+    try:
+        from fencepost.storage.postgres import open_store as open_postgres
+    except ImportError as error:
+        raise Unavailable(
+            f"PostgreSQL needs psycopg, which is not here ({error}): pip install "
+            "'fencepost[postgres]'"
+        ) from None
+    store = open_postgres(url, create=create, clock=clock)
+    return store, store.where

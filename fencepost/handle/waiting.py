@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fencepost.clock import SECOND
 from fencepost.commands import Claim, Request
 from fencepost.handle.verbs import Verbs
+from fencepost.machine.batch import lookup_of
 from fencepost.storage import reading
 
 if TYPE_CHECKING:
@@ -17,25 +21,68 @@ if TYPE_CHECKING:
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.1
 
 
+class AskedAgain:
+    """Claims with keys that wait. Who asks for one again ends its earlier waiting: it is made now,
+    and both get the same answer."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+
+    def tell(self, asked: str | None) -> None:
+        """It (see `asked_of`) is asked for again."""
+        with self._lock:
+            if asked is not None and (waiting := self._waiting.get(asked)):
+                waiting.set()
+
+    @contextmanager
+    def waiting(self, asked: str | None) -> Iterator[threading.Event]:
+        """Set once somebody asks again. Without a key nobody can."""
+        mine = threading.Event()
+        if asked is None:
+            yield mine
+            return
+        self.tell(asked)
+        with self._lock:
+            self._waiting[asked] = mine
+        try:
+            yield mine
+        finally:
+            with self._lock:
+                if self._waiting.get(asked) is mine:
+                    del self._waiting[asked]
+
+
 def claimed(
     fp: Handle, request: Request, command: Claim, wait_seconds: int
 ) -> tuple[Outcome, Moment]:
     """The outcome of a claim that is made when a task is there, or when the time is over.
 
-    With a key it is made once, since even a claim that found nothing is then on record. A look
-    takes no turn; it sees what this process and others have committed, and what has come due.
+    Where it finds nothing it leaves nothing, with a key as without: the same bytes may be asked
+    again under the same key. A look takes no turn; it sees what this process and others have
+    committed, and what has come due. For the one task of a `task_id` nobody waits.
     """
+    if command.queues is None:
+        return Verbs.claimed(fp, request, 0)
+    request = request._replace(waits=True)
     until = fp.steady() + wait_seconds * SECOND
     pause = SHORTEST_PAUSE
-    while True:
-        left = (until - fp.steady()) / SECOND
-        if left <= 0 or worth_a_claim(fp, request, command):
-            outcome, moment = Verbs.claimed(fp, request, 0)
-            if outcome.grants or left <= 0 or request.key is not None or command.queues is None:
-                return outcome, moment
-            pause = LONGEST_PAUSE  # others were quicker, or what looked free was not
-        fp.sleep(max(0.0, min(pause, left)))
-        pause = min(pause * 1.5, LONGEST_PAUSE)
+    asked = asked_of(fp.caller.scope, command, request.key)
+    with fp.asked_again.waiting(asked) as asked_again:
+        while True:
+            left = 0.0 if asked_again.is_set() else (until - fp.steady()) / SECOND
+            if left <= 0 or worth_a_claim(fp, request, command):
+                outcome, moment = Verbs.claimed(fp, request, 0)
+                if outcome.receipt is not None or left <= 0:
+                    return outcome, moment
+                pause = LONGEST_PAUSE  # others were quicker, or what looked free was not
+            fp.sleep(max(0.0, min(pause, left)))
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+
+
+def asked_of(scope: str, command: Claim, key: str | None) -> str | None:
+    """Which claim it is, whenever it is asked for; None without a key."""
+    return None if key is None else lookup_of(scope, command.worker_id, key)
 
 
 def worth_a_claim(fp: Handle, request: Request, command: Claim) -> bool:

@@ -32,7 +32,7 @@ def claim(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
     open_queues = [queue for queue in queues if not queue.settings.paused]
     taken = Candidates(batch, open_queues, task).take(command.limit)
     settle_lapsed(batch, caller, request, spent(batch, open_queues, task))
-    if not taken and request.key is None:
+    if not taken and (request.key is None or request.waits):
         return accept(None)
     one = command.queues[0] if command.queues and len(command.queues) == 1 else ""
     items = [_lease(batch, command, row, one) for row in taken]

@@ -13,7 +13,7 @@ from fencepost.commands import Claim, Complete, Request, Review, Submit
 from fencepost.engine.call import weight
 from fencepost.engine.transact import failed
 from fencepost.handle.journal import turned_away
-from fencepost.handle.waiting import worth_a_claim
+from fencepost.handle.waiting import asked_of, worth_a_claim
 from fencepost.issues import FencepostError, InvalidRequest, Refused
 from fencepost.machine.needs import Sent
 from fencepost.model import Caller, Outcome
@@ -106,8 +106,10 @@ async def execute(service: Service, sent: Sequence[Sent]) -> list[Outcome]:
             continue
         meters.replays += outcome.replayed
         meters.commands[request.command.verb] += not outcome.replayed
-        if request.command.verb == "claim":
+        if isinstance(request.command, Claim):
             service.limits.claimed(caller, len(outcome.grants))
+            if outcome.receipt is not None:
+                service.news.asked(asked_of(caller.scope, request.command, request.key))
     service.news.committed(sent[0][0].scope, outcomes)
     return outcomes
 
@@ -143,16 +145,19 @@ async def claim(
 ) -> tuple[Outcome, Headers]:  # fmt: skip
     """A claim; with `wait` it is made when there is something to claim, or when the time is over.
 
-    A claim with a key leaves a receipt even where it finds nothing, so it waits before it is made.
-    The header says how long (seconds), so that the client need not count it from his lease. For a
-    client that has hung up meanwhile it is not made: nobody would work on what it got.
+    One that has waited and finds nothing leaves nothing, and may be asked again under its key. Who
+    asks again while it waits ends its waiting. The header says how long it waited (seconds), so
+    that the client need not count it from his lease. For a client that has hung up meanwhile it is
+    not made: nobody would work on what it got.
     """
     waited: Headers = ()
     service.limits.claim(caller)
+    service.news.asked(asked_of(caller.scope, command, request.key))
     if service.stopping.is_set():
         raise Fault(503, "the service is stopping; nothing was done", "store_unavailable")
     if wait and command.queues is not None:
         begun = service.clock.steady()
+        request = request._replace(waits=True)
         if not await _something(service, caller, request, command, wait, receive):
             raise Fault(400, "the connection ended while the claim waited; nothing was done")
         seconds = (service.clock.steady() - begun) / SECOND
@@ -170,7 +175,8 @@ async def _something(
     if seen or service.stopping.is_set() or not service.limits.enter_waiting(caller):
         return True  # there is something, or too many wait already: it is answered at once
     places = [(caller.scope, queue) for queue in command.queues or ()]
-    waiting = asyncio.ensure_future(service.news.task_for(places, wait))
+    asked = asked_of(caller.scope, command, request.key)
+    waiting = asyncio.ensure_future(service.news.task_for(places, asked, wait))
     gone = asyncio.ensure_future(reading.gone(receive))
     try:
         await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -18,17 +18,27 @@ from fencepost.server.bridge import Bridge
 from fencepost.storage import reading
 
 LOOK_SECONDS = 0.05
+LOOKS_A_KEY = 10  # for an answer that another process has given to a claim that waits here
 Place = tuple[str, str]
 
 
 class Waiter:
     """One claim that found nothing yet."""
 
-    __slots__ = ("places", "woken")
+    __slots__ = ("asked", "places", "woken")
 
-    def __init__(self, places: Sequence[Place], loop: asyncio.AbstractEventLoop) -> None:
-        self.places = places
+    def __init__(
+        self, places: Sequence[Place], asked: str | None, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.places, self.asked = places, asked
         self.woken: asyncio.Future[None] = loop.create_future()
+
+    def wake(self) -> bool:
+        """False where it was woken before, or waits no longer."""
+        if self.woken.done():
+            return False
+        self.woken.set_result(None)
+        return True
 
 
 class News:
@@ -38,6 +48,7 @@ class News:
         self._bridge = bridge
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Place, deque[Waiter]] = {}
+        self._by_key: dict[str, Waiter] = {}
         self._followers: set[asyncio.Event] = set()
         self._looking: asyncio.Task[None] | None = None
         self._version = -1
@@ -45,17 +56,22 @@ class News:
 
     # -- waiting
 
-    async def task_for(self, places: Sequence[Place], seconds: float) -> None:
-        """Until there may be a task on one of these (scope, queue), or the time is over."""
-        waiter = Waiter(places, self._loop)
+    async def task_for(self, places: Sequence[Place], asked: str | None, seconds: float) -> None:
+        """Until there may be a task on one of these (scope, queue), this very claim (`asked_of`)
+        is answered or asked for again, or the time is over."""
+        waiter = Waiter(places, asked, self._loop)
         for place in places:
             self._waiting.setdefault(place, deque()).append(waiter)
+        if asked is not None:
+            self._by_key[asked] = waiter
         try:
             await self._until(waiter.woken, seconds)
         finally:
             waiter.woken.cancel()
             for place in places:
                 self._leave(place, waiter)
+            if asked is not None and self._by_key.get(asked) is waiter:
+                del self._by_key[asked]
 
     def _leave(self, place: Place, waiter: Waiter) -> None:
         line = self._waiting.get(place)
@@ -102,14 +118,16 @@ class News:
             if item.get("state") == "ready":
                 self.wake((scope, item.get("queue") or str(entry.get("queue", ""))), 1)
 
+    def asked(self, asked: str | None) -> None:
+        """This claim was asked for again, or answered: whoever waits with it hears the same."""
+        if asked is not None and (waiter := self._by_key.get(asked)):
+            waiter.wake()
+
     def wake(self, place: Place, count: int) -> None:
         """The first `count` in the line of this queue may try."""
         line = self._waiting.get(place)
         while line and count > 0:
-            waiter = line.popleft()
-            if not waiter.woken.done():
-                waiter.woken.set_result(None)
-                count -= 1
+            count -= line.popleft().wake()
 
     def stop(self) -> None:
         """Nobody waits any more."""
@@ -120,17 +138,26 @@ class News:
             follower.set()
 
     async def _look(self) -> None:
+        looks = 0
         while (self._waiting or self._followers) and not self._stopped:
+            looks += 1
             places = {place: len(line) for place, line in self._waiting.items() if line}
-            look = partial(self._seen, places)
+            keys = [] if looks % LOOKS_A_KEY else list(self._by_key)
             with suppress(FencepostError):  # the next request meets the same error and tells it
-                changed, ready = await self._bridge.read(look)
+                changed, ready = await self._bridge.read(partial(self._seen, places))
                 if changed:
                     for follower in self._followers:
                         follower.set()
                 for place, count in ready.items():
                     self.wake(place, count)
+                for asked in await self._bridge.read(partial(self._answered, keys)) if keys else ():
+                    self.asked(asked)
             await asyncio.sleep(LOOK_SECONDS)
+
+    def _answered(self, keys: Iterable[str]) -> list[str]:
+        """In a thread: which of these have left their receipt, perhaps through another process."""
+        fp = self._bridge.fp
+        return [asked for asked in keys if fp.read(reading.receipt(asked))]
 
     def _seen(self, places: dict[Place, int]) -> tuple[bool, dict[Place, int]]:
         """In a thread: whether anything was committed, and how many tasks wait on each queue."""

@@ -1,14 +1,20 @@
 """Asks for work: one claim at a time, never for more than there are free slots, each with a key
 that is remembered before it is sent. Before the first, what an earlier life of the worker has left
-is settled."""
+is settled.
+
+A claim that waits in vain leaves nothing at the store, and is asked for again under its key until
+it has brought something: so of all its sendings, whatever becomes of them on the way, one at most
+takes tasks, and this worker hears which. Before the worker ends, it is made once without waiting:
+from then on no sending of it can take any.
+"""
 
 from __future__ import annotations
 
 import random
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
-from typing import Protocol, TypeAlias
+from contextlib import suppress
+from typing import NamedTuple, Protocol
 
 from fencepost.commands import Claim, Request
 from fencepost.handle.lease import Lease, Moment
@@ -22,9 +28,9 @@ from fencepost.worker.memory import Memory
 from fencepost.worker.options import Options
 from fencepost.worker.settle import not_now
 
-Heard: TypeAlias = tuple[Outcome, Moment] | Exception
 LINGER = 0.003  # seconds: short against a commit and its sync, which a claim costs
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
+HURRY_PAUSE = 1.0  # seconds: what was hurried before it began to wait has to be hurried again
 
 _log = Log("fencepost.worker")
 
@@ -43,6 +49,14 @@ class Desk(Protocol):
     def left_over(self, grant: Grant, *, fresh: bool) -> None: ...
 
 
+class Open(NamedTuple):
+    """A claim that has not brought anything yet, and the steady time before which it had taken
+    nothing: its first sending, or the last that was answered with nothing."""
+
+    request: Request
+    since: int
+
+
 class Claims:
     """The one thread that claims. `changed` wakes it when a slot is free, `stop` ends it."""
 
@@ -53,10 +67,10 @@ class Claims:
         self._fp, self._options, self._memory, self._desk = fp, options, memory, desk
         self._jitter = jitter
         self._changed = threading.Condition()
-        self._asked: Request | None = None
+        self._open: Open | None = None
+        self._waiting: Request | None = None
         self._hurried: Request | None = None
         self._thread = threading.Thread(target=self._run, name="fencepost-claim", daemon=True)
-        self._heard: SimpleQueue[Heard] = SimpleQueue()
         self._tries = 0
         self._there = self._wanting = self.stopped = False
 
@@ -84,43 +98,34 @@ class Claims:
             self._changed.notify_all()
 
     def hurry(self) -> None:
-        """The same claim under the same key, without waiting: whoever waits gets what it got."""
-        asked = self._asked
-        if asked is None or asked is self._hurried:
+        """Ask for the claim that waits once more, without waiting: it is answered now, to both."""
+        waiting = self._waiting
+        if waiting is None or waiting is self._hurried:
             return
-        self._hurried = asked
-
+        self._hurried = waiting
         threading.Thread(
-            target=self._ask, args=(asked, 0, self._heard), name="fencepost-hurry", daemon=True
+            target=self._hurry, args=(waiting,), name="fencepost-hurry", daemon=True
         ).start()
 
-    def _ask(self, request: Request, seconds: int, heard: SimpleQueue[Heard]) -> None:
-        """Make the claim and hand on what comes. Of a hurried one errors are left out: the one that
-        waits meets the same, and tells it."""
-        try:
-            heard.put(self._fp.claimed(request, seconds))
-        except Exception as error:  # noqa: BLE001  # raised where it is waited for
-            if seconds:
-                heard.put(error)
+    def _hurry(self, waiting: Request) -> None:
+        while self._waiting is waiting:
+            with suppress(Exception):  # the one that waits hears the same
+                self._fp.claimed(waiting, 0)
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting is not waiting, HURRY_PAUSE)
 
     def _claimed(self, request: Request, seconds: int) -> tuple[Outcome, Moment]:
-        """The first answer to this claim: of the one that waits, or of one that was hurried."""
         if not seconds:
             return self._fp.claimed(request, 0)
-        heard = self._heard = SimpleQueue()
-        threading.Thread(
-            target=self._ask, args=(request, seconds, heard), name="fencepost-wait", daemon=True
-        ).start()
-        self._asked = request
+        self._waiting, self._hurried = request, None
         if self.stopped:
             self.hurry()
         try:
-            found = heard.get()
+            return self._fp.claimed(request, seconds)
         finally:
-            self._asked = None
-        if isinstance(found, Exception):
-            raise found
-        return found
+            with self._changed:
+                self._waiting = None
+                self._changed.notify_all()
 
     # -- the thread
 
@@ -129,6 +134,7 @@ class Claims:
             self._recover()
             while (room := self._room()) > 0:
                 self._claim(room)
+            self._close()
         except Exception as error:  # noqa: BLE001  # a worker that cannot claim must say so and end
             self._desk.fatal(error)
         self._desk.no_more_claims()
@@ -145,6 +151,18 @@ class Claims:
             return 0 if self.stopped else self._desk.room()
 
     def _claim(self, room: int) -> None:
+        if self._open is None and not self._begin(room):
+            return
+        assert self._open is not None
+        options = self._options
+        at_once = self._desk.in_hand() == 0 and options.exit_when_empty
+        found = self._answer(self._open, 0 if at_once else None)
+        nothing = found is None or not (self._taken(*found) or found[0].replayed)
+        if at_once and nothing:
+            self._desk.found_nothing()
+
+    def _begin(self, room: int) -> bool:
+        """A claim with a key of its own. False where it could not be written down."""
         options = self._options
         command = Claim(
             options.worker_id, options.queues, limit=min(room, 100),
@@ -152,17 +170,31 @@ class Claims:
         )  # fmt: skip
         request = Request.of(command, random_key())
         if not self._remembered(request):
-            return
-        idle = self._desk.in_hand() == 0
-        found = self._answer(request, 0 if idle and options.exit_when_empty else None)
-        if found is not None and found[0].grants:
-            self._desk.take([self._held(grant, found[1], request) for grant in found[0].grants])
-            return
-        if found is not None or self.stopped is False:
-            assert request.key is not None
-            self._memory.claimed([request.key])
-            if idle and options.exit_when_empty:
-                self._desk.found_nothing()
+            return False
+        self._open = Open(request, self._fp.steady())
+        return True
+
+    def _taken(self, outcome: Outcome, moment: Moment) -> bool:
+        """What the open claim has come to: it goes on where it has left nothing at the store."""
+        assert self._open is not None
+        request = self._open.request
+        if outcome.receipt is None:
+            self._open = Open(request, moment.first)
+            return False
+        self._open = None
+        if outcome.grants:
+            self._desk.take([self._held(grant, moment, request) for grant in outcome.grants])
+            return True
+        self._memory.claimed([request.key or ""])
+        return False
+
+    def _close(self) -> None:
+        """From here on no sending of the open claim takes anything: none that is under way still,
+        and none that the network has kept. One that never had an answer is left to the next life.
+        """
+        with suppress(FencepostError):  # refused: nothing was taken
+            if self._open is not None and (found := self._answer(self._open, 0)) is not None:
+                self._taken(*found)
 
     def _held(self, grant: Grant, moment: Moment, request: Request) -> Held:
         held = Held(Lease(self._fp, grant, moment), moment, self._fp.steady)
@@ -178,11 +210,11 @@ class Claims:
             return False
         return True
 
-    def _answer(self, request: Request, wait: int | None) -> tuple[Outcome, Moment] | None:
+    def _answer(self, asked: Open, wait: int | None) -> tuple[Outcome, Moment] | None:
         """The answer to this very claim, asked for until it comes. None if it was refused, or the
         worker is stopping and the store cannot be reached. A store that has not answered yet, or
         not lately, is not asked to wait: so it is soon known whether it is there."""
-        first = self._fp.steady()
+        request = asked.request
         while True:
             self._desk.judge()
             waits = wait is None and not self.stopped and self._there
@@ -205,8 +237,8 @@ class Claims:
                 self._tries, self._there = 0, True
                 self._desk.trouble(None)
                 outcome, moment = found
-                if outcome.replayed:  # it was given after an earlier sending, perhaps the first
-                    moment = moment._replace(first=min(moment.first, first))
+                if outcome.replayed:  # another sending has won it: at the earliest then
+                    moment = moment._replace(first=min(moment.first, asked.since))
                 return outcome, moment
 
     def _pause(self) -> None:
@@ -225,7 +257,7 @@ class Claims:
         settling = set(self._memory.settling)
         for key, kept in list(self._memory.claims.items()):
             try:
-                found = self._answer(kept.request(), 0)
+                found = self._answer(Open(kept.request(), self._fp.steady()), 0)
             except FencepostError as error:
                 _log.warning("an earlier claim is answered no more: %s", error)
                 self._memory.claimed([key])

@@ -166,7 +166,7 @@ class Runtime:
         self.settler.hurry()
         answered = steady() + int(LAST_SECONDS * SECOND)
         told = self._until(lambda: self.settler.open == 0, answered)
-        claimed = self._until(lambda: self._claims.ended(0), steady() + SECOND)
+        claimed = self._until(lambda: self._claims.ended(0), answered)
         told = told and self._until(lambda: self.settler.open == 0, answered)
         if self._ending == "done" and not (told and claimed):
             self._ending = "left"

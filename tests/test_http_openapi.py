@@ -72,6 +72,28 @@ def test_a_command_and_an_answer_are_those_of_the_kits_contract() -> None:
     assert sent == {verb: f"#/components/schemas/command.{verb}" for verb in COMMANDS}
 
 
+def test_every_answer_is_described_but_what_another_store_may_say_otherwise() -> None:
+    """`about` tells what the store stands on; OpenAPI's own document is described by OpenAPI."""
+    bare = [
+        op["operationId"]
+        for item in DOCUMENT["paths"].values()
+        for op in item.values()
+        if {"schema": {"type": "object"}} in op["responses"]["200"]["content"].values()
+    ]
+    assert sorted(bare) == ["about", "openapi"]
+    stats = DOCUMENT["paths"]["/v1/{scope}/stats"]["get"]["responses"]["200"]["content"]
+    assert stats["application/json"]["schema"]["$ref"] == "#/components/schemas/stats"
+
+
+def test_what_is_told_of_the_store_is_as_it_is_described(web: Served) -> None:
+    for path, name in (("/v1/own/stats", "stats"), ("/problems/not_found", "problem")):
+        answer = web.get(path, web.operator)  # type: ignore[attr-defined]
+        (item,) = (item for item in DOCUMENT["paths"].values() for op in item.values()
+                   if op["operationId"] == name)  # fmt: skip
+        described = item["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        Draft202012Validator({**DOCUMENT, **described}).validate(answer.json)
+
+
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_each_command_has_an_example_that_is_one(verb: str) -> None:
     command = EXAMPLES[verb]

@@ -157,12 +157,18 @@ QUERIES: dict[str, Json] = {
 ONE = {
     "task": "task", "task_by_key": "task", "receipt": "receipt", "scope": "scope",
     "queue": "listed_queue", "proof": "proof", "consistency": "consistency_proof",
+    "stats": "stats",
 }  # fmt: skip
 MANY = {
     "tasks": ("tasks", "task"), "results": ("results", "result"),
     "refused": ("refused", "refused_result"), "history": ("entries", "entry_view"),
     "entries": ("entries", "entry_view"), "checkpoints": ("checkpoints", "checkpoint"),
     "tokens": ("tokens", "token"), "queues": ("queues", "listed_queue"),
+}  # fmt: skip
+FEW: dict[str, Json] = {  # members of answers that are no object of the contract
+    "seal": {"checkpoint": _ref("checkpoint")},
+    "problem": {"code": {"enum": list(ISSUES)}, "title": TEXT, "advice": TEXT,
+                "status": {"type": "integer"}, "retryable": {"type": "boolean"}},
 }  # fmt: skip
 TEXTS = {"livez": "text/plain", "readyz": "text/plain", "metrics": "text/plain",
          "events": "text/event-stream"}  # fmt: skip
@@ -234,4 +240,6 @@ def _answer(route: Route) -> Json:
                            "next_page_token": TEXT},
             "required": [name, "next_page_token"],
         }  # fmt: skip
+    if route.name in FEW:
+        return {"type": "object", "properties": FEW[route.name], "required": list(FEW[route.name])}
     return {"type": "object"}

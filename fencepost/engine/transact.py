@@ -14,9 +14,10 @@ from fencepost.machine.fold import decide, fold, grant, live_leases, replay
 from fencepost.machine.needs import Sent
 from fencepost.model import Outcome, StoreState
 from fencepost.record import dataclass, replace
-from fencepost.storage.port import Store, Transaction
+from fencepost.storage.port import Conflict, Store, Transaction
 
 log = Log("fencepost.engine")
+TRIES = 10
 
 
 @dataclass(slots=True)
@@ -51,7 +52,18 @@ class Transactor:
         return self.time.now(store.mark, wall), wall
 
     def run(self, transaction: Transaction, sent: Sequence[Sent]) -> Done:
-        """One transaction for all. Whatever is raised before the commit has changed nothing."""
+        """One transaction for all, run again where another came in between. Whatever is raised
+        before the commit has changed nothing."""
+        for _ in range(TRIES):
+            try:
+                return self._run(transaction, sent)
+            except Conflict as conflict:
+                told = str(conflict)
+        if len(sent) > 1:
+            raise Spoilt(told)
+        raise Unavailable(f"others change the same rows again and again ({told}); try again")
+
+    def _run(self, transaction: Transaction, sent: Sequence[Sent]) -> Done:
         transaction.begin()
         try:
             done, changed = self.fold(transaction, sent)
@@ -124,7 +136,7 @@ class Transactor:
                     return Done(answers(transaction, found, loaded))
                 finally:
                     transaction.rollback()
-        except FencepostError:
+        except (FencepostError, Conflict):
             return Done([unknown(command, error) for command in sent])
 
     def _found(self, loaded: Loaded, command: Sent, error: OutcomeUnknown) -> Verdict:

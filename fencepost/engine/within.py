@@ -73,7 +73,7 @@ class Within:
             raise InvalidRequest("within: the block has ended; open a new one")
         if self._spoiled is not None:
             raise Unavailable("within: a command broke off; the block is rolled back")
-        if not self._connection.in_transaction:
+        if not self._transaction.going():
             raise InvalidRequest(
                 "within: the transaction was ended inside the block; leave that to the block"
             )

@@ -100,16 +100,17 @@ class Journal(Verbs):
 
         self._may_read()
         number = entry.number if isinstance(entry, Receipt) else fields.fence(entry, "number")
-        head = self._store.read(_last_checkpoint())
-        if head.size < number:
+        if self._store.read(reading.place(number)) is None:
             self._own_entry(number)  # the turn to write is taken for what there is to be proved
-            head = self._sealed()
+            self._sealed()
         with self._store.reading():
             body = self._own_entry(number)
-            if head.size < number:
+            head = self._store.read(_last_checkpoint())
+            place = self._store.read(reading.place(number))
+            if place is None:
                 raise Unavailable(f"entry {number} is not sealed, and the store is read-only")
-            path = self._path(lambda nodes: tree.inclusion_proof(number - 1, head.size, nodes))
-        proof = Proof(number, body, head.size, path, head.text())
+            path = self._path(lambda nodes: tree.inclusion_proof(place, head.size, nodes))
+        proof = Proof(place + 1, body, head.size, path, head.text())
         proof.check()
         return proof
 
@@ -163,9 +164,11 @@ class Journal(Verbs):
     # -- reading
 
     def entries(self, after: int = 0) -> Iterator[EntryView]:
-        """The journal by number, from `after` + 1 on."""
+        """The journal in its order, from behind the entry `after` on: by number on SQLite, in the
+        order of the tree on PostgreSQL."""
         fields.count(after, "after")
         self._may_read()
+        self._store.listed()
         return self._entries(after)
 
     def _entries(self, after: int) -> Iterator[EntryView]:
@@ -180,10 +183,8 @@ class Journal(Verbs):
         """
         row_id, _ = self._task(task_id, with_payload=False)
         numbers = [number for number, _ in self._store.read(reading.entries_of_task(row_id))]
-        return (self._view(stored) for number in numbers for stored in self._one(number))
-
-    def _one(self, number: int) -> list[Stored]:
-        return self._store.read(reading.entries(number - 1, 1))
+        found = (self._store.read(reading.entry(number)) for number in numbers)
+        return (self._view(stored) for stored in found if stored is not None)
 
     def _view(self, stored: Stored) -> EntryView:
         if stored.body is not None:
@@ -191,7 +192,8 @@ class Journal(Verbs):
             body = self._shown(stored)
             receipt = None if body is None else stored.receipt()
             return EntryView(stored.number, body, receipt, leaf)
-        rows = self._store.read(rows_of("node", level=0, position=stored.number - 1))
+        place = self._store.read(reading.place(stored.number))
+        rows = self._store.read(rows_of("node", level=0, position=-1 if place is None else place))
         if not rows:
             raise JournalBroken(f"entry {stored.number} has neither bytes nor a leaf hash")
         return EntryView(stored.number, None, None, rows[0][0])
@@ -254,13 +256,14 @@ class Journal(Verbs):
         with self._store.reading():
             ((writer_id, *numbers),) = self._store.read(rows_of("store"))
             ((sealed,),) = self._store.read(rows_of("tree_size"))
+            ((unsealed,),) = self._store.read(rows_of("unsealed_count"))
             ((lapsed,),) = self._store.read(rows_of("lapsed_leases", now=now))
         state = StoreState(writer_id, *numbers)
         return {
             **self._store.about(),
             "writer_id": writer_id, "epoch": state.epoch, "floor": state.floor,
-            "last_fence": state.last_fence, "entries": state.last_entry, "mark": state.mark,
-            "now": now, "unsealed": state.last_entry - sealed, "lapsed": lapsed,
+            "last_fence": state.last_fence, "entries": sealed + unsealed, "mark": state.mark,
+            "now": now, "unsealed": unsealed, "lapsed": lapsed,
         }  # fmt: skip
 
     def probe_turn(self, seconds: float) -> float:

@@ -41,13 +41,15 @@ class Pages(Journal):
         row_id, _ = self._task(task_id, with_payload=False)
         found = self._store.read(reading.entries_of_task(row_id))
         numbers = [number for number, _ in found if number > after][:limit]
-        views = [self._view(stored) for number in numbers for stored in self._one(number)]
+        stored = [self._store.read(reading.entry(number)) for number in numbers]
+        views = [self._view(one) for one in stored if one is not None]
         return views, numbers[-1] if len(numbers) == limit else 0
 
     def entries_page(self, after: int, limit: int) -> tuple[list[EntryView], int]:
-        """One page of the journal, from `after` + 1 on."""
+        """One page of the journal, from behind the entry `after` on."""
         fields.count(after, "after")
         self._may_read()
+        self._store.listed()
         page = self._store.read(reading.entries(after, limit))
         return [self._view(stored) for stored in page], page[-1].number if len(page) == limit else 0
 

@@ -33,10 +33,15 @@ _NUMBER = {state: place for place, state in enumerate(STATES)}
 
 
 class Ledger:
-    """The state of everything after the entries taken so far."""
+    """The state of everything after the entries taken so far.
 
-    def __init__(self, findings: Findings) -> None:
+    `beside`: transactions have run side by side. Then only what one task's entries, and those of
+    who was alone, say of each other has an order: fences rise for each task, with gaps, times of
+    different tasks interleave, and a new epoch begins wherever a new writer was recognised."""
+
+    def __init__(self, findings: Findings, beside: bool = False) -> None:
         self.findings = findings
+        self.beside = beside
         self.tasks: dict[int, bytes] = {}
         self.standing = Standing()
         self.roster = Roster()
@@ -67,17 +72,19 @@ class Ledger:
         for item in entry["tasks"]:
             moves.take(item)
         moves.finish()
-        if entry["verb"] == "claim" and self.epoch != entry["epoch"]:
+        if entry["verb"] == "claim" and self.epoch != entry["epoch"] and not self.beside:
             self.findings.tell("epoch", where, f"no fence has led to epoch {entry['epoch']}")
         self.epoch = entry["epoch"]
 
     def _heading(self, where: str, entry: dict[str, Any]) -> None:
         tell, verb, at = self.findings.tell, entry["verb"], from_rfc3339(entry["at"])
-        if verb == "clock.reset":
+        if self.beside and entry["epoch"] >= self.epoch + (verb == "clock.reset"):
+            self.floor = entry["epoch"] if verb == "clock.reset" else self.floor
+        elif verb == "clock.reset":
             self.floor = entry["epoch"]
             if entry["epoch"] != self.epoch + 1:
                 tell("epoch", where, f"clock.reset goes from {self.epoch} to {entry['epoch']}")
-        elif at < self.at:
+        elif at < self.at and not self.beside:
             tell("time", where, "its time is before that of the entry before it")
         elif not (self.epoch <= entry["epoch"] <= self.epoch + (verb == "claim")):
             tell("epoch", where, f"the epoch goes from {self.epoch} to {entry['epoch']}")
@@ -237,7 +244,12 @@ class Moves:
 
     def _fence(self, task: int, item: dict[str, Any], seen: Seen) -> None:
         fence = item["fence"]
-        if self.verb == "claim":
+        if self.verb == "claim" and self.ledger.beside:
+            if fence <= seen.fence or fence >> 32 > self.entry["epoch"]:
+                self.tell("fence", f"the claim has fence {fence}; its task had {seen.fence}")
+            self.ledger.last_fence = max(fence, self.ledger.last_fence)
+            seen.granted_at = self.ledger.at
+        elif self.verb == "claim":
             if fence != (expected := self.ledger.next_fence()):
                 self.tell("fence", f"the claim has fence {fence}; the next one was {expected}")
             self.ledger.last_fence = max(fence, expected)

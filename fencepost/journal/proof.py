@@ -21,7 +21,7 @@ MAX_PATH = 64
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """That entry `number` (from 1) of the journal is the bytes `entry`.
+    """That entry `number` (its place in the tree, from 1) of the journal is the bytes `entry`.
 
     `path` are the hashes (32 bytes each) from the leaf up to the root in `checkpoint`, the text
     of a checkpoint of `size` entries.

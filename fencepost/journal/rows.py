@@ -208,6 +208,13 @@ class Rows:
             "mark": store.mark < ledger.at,
             "writer_id": ledger.writer not in ("", store.writer_id),
         }
+        if ledger.beside:  # numbers have gaps, and a writer may be recognised before it writes
+            wrong.update(
+                last_entry=store.last_entry < last_entry,
+                last_fence=store.last_fence < ledger.last_fence,
+                last_task=store.last_task < max(self.highest, ledger.created),
+                epoch=store.epoch < ledger.epoch, floor=store.floor < ledger.floor, mark=False,
+            )  # fmt: skip
         for name, is_wrong in wrong.items():
             if is_wrong:
                 message = f"{name} is {getattr(store, name)}, which is not what the journal says"

@@ -52,6 +52,9 @@ class Source(RowSource, Protocol):
 
     def store(self) -> StoreState: ...
 
+    def beside(self) -> bool:
+        """Whether its transactions run side by side."""
+
     def tree_size(self) -> int: ...
 
     def entries(self) -> Iterable[EntryRow]:
@@ -78,7 +81,7 @@ def verify(
     reading raises (Unavailable for a damaged file) goes through.
     """
     findings = Findings()
-    ledger = Ledger(findings)
+    ledger = Ledger(findings, source.beside())
     store = source.store()
     size = source.tree_size()
     tree = TreeCheck(source, findings, size, since)

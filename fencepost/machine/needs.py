@@ -18,12 +18,17 @@ from fencepost.commands import (
     TokenCreate,
     TokenRevoke,
 )
-from fencepost.machine.batch import lookup_of
+from fencepost.machine.batch import Loaded, lookup_of
 from fencepost.model import Caller
 from fencepost.record import dataclass, field
 from fencepost.rules.authority import actor_of
 
 Sent = tuple[Caller, Request]
+
+ALONE = frozenset(
+    ["queue.set", "scope.set_policy", "scope.revoke", "clock.reset", "token.create", "token.revoke"]
+)
+"""Verbs that change what others are judged by: no other transaction may go on beside them."""
 
 
 @dataclass(slots=True)
@@ -67,6 +72,25 @@ def needs(sent: Sequence[Sent]) -> Needs:
                 wanted.results.add((task_id, request.result_sha256))
         _of_verb(wanted, caller.scope, command)
     return wanted
+
+
+def numbers_needed(sent: Sequence[Sent], loaded: Loaded) -> tuple[int, int, int]:
+    """At most how many fences, tasks and entries folding these commands can use up, and one
+    entry's number beyond: the next one is looked at before it is taken."""
+    owed = sum(len(queue.settings.destinations) for queue in loaded.queues.values())
+    limits = tasks = claims = 0
+    for _, request in sent:
+        command = request.command
+        if isinstance(command, Claim):
+            limits, claims = limits + command.limit, claims + 1
+        elif isinstance(command, Enqueue):
+            tasks += len(command.tasks)
+        elif request.result_sha256 is not None:
+            tasks += owed
+        if isinstance(command, Complete):
+            tasks += len(command.followups)
+    free = sum(map(len, loaded.pool.values())) + tasks + claims
+    return min(limits, free), tasks, len(sent) + claims + 1
 
 
 def _of_verb(wanted: Needs, scope: str, command: Command) -> None:

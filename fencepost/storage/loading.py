@@ -28,6 +28,9 @@ class Backing(Protocol):
 
     read_only: bool
 
+    def store(self, sent: Sequence[Sent]) -> Steps[StoreState]:
+        """The store's row, held to the commit: whoever has to be alone waits for us."""
+
     def bury(self, lookup: str) -> bytes:
         """The lookup of an erased key."""
 
@@ -43,8 +46,7 @@ def load(
 ) -> Steps[Loaded]:
     """All rows that these commands need. The time is asked once the named ones are held."""
     wanted = needs(sent)
-    ((writer_id, *numbers),) = yield one("store")
-    store = StoreState(writer_id, *numbers)
+    store = yield from backing.store(sent)
     loaded = Loaded(0, store, draw, backing.read_only)
     yield from _scopes_and_queues(loaded, wanted)
     yield from _tokens(loaded, wanted)
@@ -188,6 +190,12 @@ def task_row(row: tuple[Any, ...], queue: QueueRow) -> TaskRow:
 def request_id(sha256: bytes) -> int:
     """The first 8 bytes of a digest as a signed number, which an index holds cheaply."""
     return int.from_bytes(sha256[:8], "big", signed=True)
+
+
+def secret() -> Steps[list[tuple[Any, ...]]]:
+    """The store's secret, last in its one row."""
+    rows: list[tuple[Any, ...]] = yield one("store_about")
+    return rows
 
 
 def buried(secret: bytes, lookup: str) -> bytes:

@@ -1,7 +1,7 @@
 """What a back end must be able to do. The engine and the handle know a store by this alone.
 
-A store knows rows and transactions and no rule. It may rely on one writer at a time having
-begun; it must not rely on being asked in any order beyond begin → load → save → commit.
+A store knows rows and transactions and no rule. It must not rely on being asked in any order
+beyond begin → load → save → commit.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ from fencepost.storage.steps import Read, Steps
 T = TypeVar("T")
 
 
+class Conflict(Exception):
+    """Another transaction came in between. Nothing was done: run the whole again, and see it."""
+
+
 class Transaction(Protocol):
     """One transaction at a time: begin → load → save → commit, or rollback."""
 
@@ -29,7 +33,8 @@ class Transaction(Protocol):
         """Begin, holding the writer's lock (a read-only store begins a reading one)."""
 
     def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Loaded:
-        """The rows that these commands are judged with, read under the locks."""
+        """The rows that these commands are judged with, read under the locks. This, `save` and
+        `commit` may raise Conflict; the caller then rolls back and begins again."""
 
     def save(self, changes: Changes, loaded: Loaded) -> None:
         """Write them, guarded. GuardTripped if a guard refuses; the caller then rolls back."""
@@ -43,6 +48,9 @@ class Transaction(Protocol):
 
     def rollback(self) -> None:
         """Undo. Never raises; where nothing has begun it does nothing."""
+
+    def going(self) -> bool:
+        """It has begun and has not ended: nobody has ended it from outside."""
 
 
 class Store(Protocol):
@@ -82,6 +90,9 @@ class Store(Protocol):
 
     def reopen(self) -> None:
         """After OutcomeUnknown: new connections, and what was written made durable."""
+
+    def listed(self) -> None:
+        """Have the journal's lists show what is committed, where they show only what is sealed."""
 
     def changed(self) -> int:
         """A number that changes when another process has committed."""

@@ -121,8 +121,14 @@ def entry(number: int) -> Steps[Stored | None]:
     return Stored(*rows[0]) if rows else None
 
 
+def place(number: int) -> Steps[int | None]:
+    """Where in the tree an entry stands, from 0; None where it is not sealed."""
+    rows = yield one("place", number=number)
+    return int(rows[0][0]) if rows else None
+
+
 def entries(after: int, limit: int = PAGE) -> Steps[list[Stored]]:
-    """One page of the journal, by number."""
+    """One page of the journal, in its order; `after` is the number of the last one seen."""
     rows = yield one("entries", after=after, limit=limit)
     return [Stored(*row) for row in rows]
 

@@ -2,7 +2,9 @@
 checkpoint that names its predecessor. It runs in a transaction of its own and holds up nobody.
 
 On SQLite entries are committed in the order of their numbers, without a gap, so an entry's
-place in the tree is its number less one and a late commit cannot be skipped."""
+place in the tree is its number less one. Where transactions run side by side a late commit may
+have a lower number than what is sealed: it comes behind. A task's own entries always follow one
+another, since each is numbered after the one before is committed."""
 
 from __future__ import annotations
 
@@ -24,21 +26,27 @@ class Known:
 def seal(now: int, limit: int) -> Steps[int]:
     """Seal up to `limit` entries. Returns how many are left."""
     ((size,),) = yield one("tree_size")
-    rows = yield one("entries", after=size, limit=limit)
-    ((writer_id, *numbers),) = yield one("store")
-    last_entry = numbers[4]
+    rows = yield one("unsealed", size=size, limit=limit)
+    ((writer_id, *_),) = yield one("store")
     if rows:
-        leaves = []
-        for place, (number, body, *_) in enumerate(rows, start=size + 1):
-            if number != place or body is None:
-                raise JournalBroken(f"entry {place} is missing: the journal has a gap there")
+        leaves, numbers = [], []
+        for expected, (place, number, body) in enumerate(rows, start=size + 1):
+            if place != expected or body is None:
+                raise JournalBroken(f"entry {expected} is missing: the journal has a gap there")
             leaves.append(tree.leaf_hash(body))
+            numbers.append(number)
         known = yield from frontier(size)
         nodes = tree.appended(size, leaves, known)
         known.nodes.update({(level, index): hash_ for level, index, hash_ in nodes})
-        yield many("insert_node", nodes)
+        written = yield many("insert_node", [
+            (level, index, hash_, numbers[index - size] if level == 0 else 0)
+            for level, index, hash_ in nodes
+        ])  # fmt: skip
+        if written != len(nodes):
+            raise JournalBroken("an entry's number is not that of its place in the tree")
         yield from _checkpoint(now, writer_id, size + len(leaves), known)
-    return int(last_entry - size - len(rows))
+    ((left,),) = yield one("unsealed_count")
+    return int(left)
 
 
 def frontier(size: int) -> Steps[Known]:

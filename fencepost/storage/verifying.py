@@ -29,6 +29,10 @@ class Pages:
         ((writer_id, *numbers),) = self._read(rows_of("store"))
         return StoreState(writer_id, *numbers)
 
+    def beside(self) -> bool:
+        ((beside,),) = self._read(rows_of("beside"))
+        return bool(beside)
+
     def tree_size(self) -> int:
         ((size,),) = self._read(rows_of("tree_size"))
         return int(size)

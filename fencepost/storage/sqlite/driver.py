@@ -14,7 +14,7 @@ from fencepost.storage.steps import Ask, Steps
 T = TypeVar("T")
 
 STATEMENTS: Mapping[str, str] = statements(
-    "fencepost.storage.sqlite", "queries.sql", "forget.sql", "reads.sql", "verify.sql"
+    "fencepost.storage.sqlite", "queries.sql", "writes.sql", "forget.sql", "reads.sql", "verify.sql"
 )
 
 

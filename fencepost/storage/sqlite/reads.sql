@@ -58,6 +58,19 @@ select number, body from fencepost_entry where task = :task order by number;
 select number, body, salt, request_sha256, result_sha256
 from fencepost_entry where number > :after order by number limit :limit;
 
+-- name: unsealed
+-- (place in the tree from 1, number, bytes) of those that come next
+select number, number, body from fencepost_entry
+where number > :size order by number limit :limit;
+
+-- name: unsealed_count
+select last_entry - (select coalesce(max(position), -1) + 1 from fencepost_node where level = 0)
+from fencepost_store where id = 1;
+
+-- name: place
+-- where in the tree an entry stands, from 0; none where it is not sealed
+select position from fencepost_node where level = 0 and position = :number - 1;
+
 -- name: tree_size
 select coalesce(max(position), -1) + 1 from fencepost_node where level = 0;
 
@@ -69,7 +82,8 @@ select position, hash from fencepost_node
 where level = :level and position >= :start order by position limit :limit;
 
 -- name: insert_node
-insert into fencepost_node (level, position, hash) values (?, ?, ?);
+-- guard: an entry's place, from 0, is its number less one
+insert into fencepost_node (level, position, hash) select ?1, ?2, ?3 where ?1 > 0 or ?4 = ?2 + 1;
 
 -- name: last_checkpoint
 select size, sealed_at, body from fencepost_checkpoint order by size desc limit 1;

@@ -142,6 +142,9 @@ class SqliteStore:
             except sqlite3.Error as error:
                 raise explained(error, str(self.path)) from error
 
+    def listed(self) -> None:
+        """It is: entries are listed by number, and none is committed behind another."""
+
     def changed(self) -> int:
         self._check_process()
         with self._mutex:

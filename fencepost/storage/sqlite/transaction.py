@@ -18,7 +18,7 @@ from fencepost.storage.loading import TimeOf
 from fencepost.storage.sqlite import scrub
 from fencepost.storage.sqlite.connect import make_durable
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
-from fencepost.storage.steps import Steps
+from fencepost.storage.steps import Steps, one
 
 T = TypeVar("T")
 
@@ -53,6 +53,9 @@ class SqliteTransaction:
         except sqlite3.Error:
             pass  # SQLite has rolled back by itself, as it does when the disk is full
 
+    def going(self) -> bool:
+        return self.connection.in_transaction
+
     def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Loaded:
         return self.run(loading.load(sent, time_of, draw, self))
 
@@ -72,6 +75,11 @@ class SqliteTransaction:
             raise  # a second lock held: the batch is undone and run command by command
         except sqlite3.Error as error:
             raise explained(error, self.where) from error
+
+    def store(self, sent: Sequence[Sent]) -> Steps[StoreState]:
+        """Held by the turn."""
+        ((writer_id, *numbers),) = yield one("store")
+        return StoreState(writer_id, *numbers)
 
     def moment(self, store: StoreState, time_of: TimeOf) -> Steps[tuple[int, int]]:
         """By this machine's clock: nobody on another one writes to the file."""

@@ -4,6 +4,10 @@
 select number, key, task, request_id, body, salt, request_sha256, result_sha256
 from fencepost_entry where number > :after order by number limit :limit;
 
+-- name: beside
+-- whether transactions run side by side (journal/ledger.py)
+select 0;
+
 -- name: top_level
 select coalesce(max(level), -1) from fencepost_node;
 

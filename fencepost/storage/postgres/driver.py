@@ -1,0 +1,121 @@
+"""Runs storage steps on a psycopg connection, and says what PostgreSQL's errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from fencepost.issues import FencepostError, SchemaMismatch, Unavailable
+from fencepost.storage.port import Conflict
+from fencepost.storage.sqltext import statements
+from fencepost.storage.steps import Ask, Steps
+
+T = TypeVar("T")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+STATEMENTS: Mapping[str, str] = statements(
+    "fencepost.storage.postgres",
+    "queries.sql",
+    "writes.sql",
+    "forget.sql",
+    "reads.sql",
+    "verify.sql",
+    "locks.sql",
+)
+
+
+def run(connection: Connection, steps: Steps[T]) -> T:
+    """Drive the steps to their end and return what they return."""
+    cursor = connection.cursor(binary=True)
+    try:
+        ask = next(steps)
+        while True:
+            sql, values = statement(ask)
+            if sql is None:
+                ask = steps.send([])
+                continue
+            cursor.execute(sql, values)
+            ask = steps.send(answer(ask, cursor))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def statement(ask: Ask) -> tuple[str | None, dict[str, Any]]:
+    """The statement's text and its parameters; None where a list is empty, and so the answer."""
+    sql = STATEMENTS[ask.name]
+    if ask.rows is not None:
+        return sql, columns(ask.rows)
+    values: dict[str, Any] = {}
+    for name, value in ask.values.items():
+        if type(value) is not list:
+            values[name] = value
+        elif not value:
+            return None, values
+        elif type(value[0]) is tuple:
+            for place, column in enumerate(zip(*value, strict=True), start=1):
+                values[f"{name}_{place}"] = list(column)
+        else:
+            values[name] = value
+    return sql, values
+
+
+def columns(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+    """Rows as one array a column: c1, c2 …"""
+    return {
+        f"c{place}": [bytes(v) if type(v) is bytearray else v for v in column]
+        for place, column in enumerate(zip(*rows, strict=True), start=1)
+    }
+
+
+def answer(ask: Ask, cursor: Any) -> Any:
+    """What a step is sent: rows, or for many rows how many were changed."""
+    if ask.rows is not None:
+        return cursor.rowcount
+    return cursor.fetchall() if cursor.description is not None else []
+
+
+# Another transaction came in between: run the whole again, and it will be seen.
+AGAIN = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.UniqueViolation,
+)
+
+MEANINGS: tuple[tuple[type[psycopg.Error], str], ...] = (
+    (errors.ReadOnlySqlTransaction, "the server is a standby or read-only; name the primary"),
+    (errors.DiskFull, "the server's disk is full; free some space and try again"),
+    (errors.InsufficientPrivilege, "the role may not do this; grant it what docs/postgres.md says"),
+    (errors.TooManyConnections, "the server has no connection to spare"),
+    (errors.LockNotAvailable, "another transaction has held a row for too long; end it, try again"),
+    (errors.DataCorrupted, "the server says that data is damaged; look at its log"),
+    (errors.IndexCorrupted, "the server says that an index is damaged; look at its log"),
+    (errors.AdminShutdown, "the server is being shut down"),
+    (errors.CrashShutdown, "the server has crashed and is starting again"),
+    (errors.CannotConnectNow, "the server is starting up or shutting down; try again"),
+    (errors.OutOfMemory, "the server has no memory to spare"),
+)
+
+
+def explained(error: psycopg.Error, where: str) -> FencepostError | Conflict:
+    """The error in our own words: nothing was done, and what to do about it."""
+    if isinstance(error, AGAIN):
+        return Conflict(f"{where}: {text_of(error)}")
+    if isinstance(error, (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedObject)):
+        return SchemaMismatch(f"{where}: {text_of(error)}; this is not a store of this version")
+    if isinstance(error, errors.ObjectNotInPrerequisiteState) and "recovery" in str(error):
+        return Unavailable(f"{where}: the server is a standby; name the primary")
+    for kind, meaning in MEANINGS:
+        if isinstance(error, kind):
+            return Unavailable(f"{where}: {meaning}")
+    return Unavailable(f"{where}: {text_of(error)}")
+
+
+def text_of(error: psycopg.Error) -> str:
+    """What the server said, in one line and without values: those are content."""
+    return (
+        (error.diag.message_primary or str(error) or type(error).__name__).strip().splitlines()[0]
+    )

@@ -1,0 +1,107 @@
+-- What only a database with transactions side by side needs: how its row is shared, its clock,
+-- its numbers, the sealer's lock.
+
+-- name: settings
+-- For this transaction alone. The planner is kept from plans that read a whole table where a few
+-- rows are looked up: it takes `limit` of a parameter for a tenth of the table.
+select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+    set_config('jit', 'off', true),
+    set_config('synchronous_commit', case
+        when current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then 'on'
+        else current_setting('synchronous_commit') end, true),
+    set_config('lock_timeout', '15s', true),
+    set_config('idle_in_transaction_session_timeout', '60s', true);
+
+-- name: store_shared
+-- held to the commit, beside others: whoever must be alone waits for us. The last column: is this
+-- the server that has written last?
+select writer_id, epoch, floor, 0, 0, 0, mark,
+    started_at = pg_postmaster_start_time()
+    and timeline = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
+    and database_oid = (select oid::bigint from pg_database where datname = current_database())
+    and system_identifier = (select system_identifier from pg_control_system())
+from fencepost_store where id = 1 for key share;
+
+-- name: store_alone
+select writer_id, epoch, floor, 0, 0, 0, mark,
+    started_at = pg_postmaster_start_time()
+    and timeline = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
+    and database_oid = (select oid::bigint from pg_database where datname = current_database())
+    and system_identifier = (select system_identifier from pg_control_system())
+from fencepost_store where id = 1 for update;
+
+-- name: server
+select (select system_identifier from pg_control_system()),
+    substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
+    (select oid::bigint from pg_database where datname = current_database()),
+    pg_postmaster_start_time(), gen_random_uuid();
+
+-- name: known_server
+select system_identifier, timeline, database_oid, started_at, epoch, floor
+from fencepost_store where id = 1 for update;
+
+-- name: recognise
+update fencepost_store
+set epoch = %(epoch)s, floor = %(floor)s, incarnation = %(incarnation)s,
+    system_identifier = %(system_identifier)s, timeline = %(timeline)s,
+    database_oid = %(database_oid)s, started_at = %(started_at)s
+where id = 1;
+
+-- name: insert_writer
+insert into fencepost_writer (epoch, incarnation, why, system_identifier, timeline,
+    database_oid, started_at, recognised_at)
+values (%(epoch)s, %(incarnation)s, %(why)s, %(system_identifier)s, %(timeline)s,
+    %(database_oid)s, %(started_at)s, %(recognised_at)s);
+
+-- name: writers
+select epoch, incarnation::text, why, system_identifier, timeline, database_oid,
+    (extract(epoch from started_at) * 1000000)::bigint, recognised_at
+from fencepost_writer order by epoch;
+
+-- name: raise_fences
+-- the fences of an epoch begin above those of all before it, whatever the sequence has forgotten
+select setval('fencepost_fence_number', greatest(
+    (select case when is_called then last_value else 0 end from fencepost_fence_number),
+    %(least)s, 1), true);
+
+-- name: raise_numbers
+-- a sequence may go backwards in a crash or fail-over; what is in the tables does not
+select setval('fencepost_task_number', greatest(
+        (select last_value from fencepost_task_number),
+        (select coalesce(max(id), 0) from fencepost_task), 1), true),
+    setval('fencepost_entry_number', greatest(
+        (select last_value from fencepost_entry_number),
+        (select coalesce(max(number), 0) from fencepost_entry), 1), true),
+    setval('fencepost_queue_number', greatest(
+        (select last_value from fencepost_queue_number),
+        (select coalesce(max(id), 0) from fencepost_queue) + 1000, 1), true);
+
+-- name: xact_status
+-- how a transaction ended whose commit was not answered; null where it is long forgotten
+select started_at = pg_postmaster_start_time()
+    and timeline = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
+    case when %(xid)s::xid8 < pg_snapshot_xmax(pg_current_snapshot())
+        then pg_xact_status(%(xid)s::xid8) end
+from fencepost_store where id = 1;
+
+-- name: clock
+select (extract(epoch from clock_timestamp()) * 1000000)::bigint;
+
+-- name: numbers
+select pg_current_xact_id()::text,
+    array(select nextval('fencepost_fence_number') from generate_series(1, %(fences)s::int)),
+    array(select nextval('fencepost_task_number') from generate_series(1, %(tasks)s::int)),
+    array(select nextval('fencepost_entry_number') from generate_series(1, %(entries)s::int));
+
+-- name: sealer
+-- one at a time puts entries into the tree
+select pg_advisory_xact_lock(hashtext(current_schema() || '.fencepost_node'), 1);
+
+-- name: raise_mark
+update fencepost_store set mark = greatest(mark, %(now)s) where id = 1;
+
+-- name: place_of_connection
+select (select system_identifier from pg_control_system()), current_database(),
+    current_schema()::text, pg_postmaster_start_time(),
+    current_setting('transaction_isolation');

@@ -1,0 +1,125 @@
+"""Whose database is this: installs a store, checks its version, migrates and uninstalls it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from fencepost.issues import SchemaMismatch, Unavailable
+from fencepost.storage.migrate import Migration, migrations, split
+from fencepost.storage.postgres import writer
+from fencepost.storage.postgres.driver import Connection
+from fencepost.storage.sqltext import statements, text_of
+
+PACKAGE = "fencepost.storage.postgres"
+SQL = statements(PACKAGE, "schema.sql")
+MIGRATIONS = migrations(PACKAGE)
+LATEST = len(MIGRATIONS)
+UNINSTALL = text_of(PACKAGE, "uninstall.sql")
+
+
+def _rows(connection: Connection, name: str, **values: Any) -> list[tuple[Any, ...]]:
+    cursor = connection.execute(SQL[name], values)
+    return cursor.fetchall() if cursor.description is not None else []
+
+
+def is_store(connection: Connection) -> bool:
+    """Recognised by our own table in the schema that names go to."""
+    return bool(_rows(connection, "has_store"))
+
+
+def version_of(connection: Connection) -> int:
+    """The schema version of a store. Raises Unavailable if its row is not there."""
+    rows = _rows(connection, "schema_version")
+    if not rows:
+        raise Unavailable("the database has a table fencepost_store without its row: not our store")
+    return int(rows[0][0])
+
+
+def check(connection: Connection, shown: str) -> None:
+    """The database holds a store of exactly this schema. Raises Unavailable or SchemaMismatch."""
+    if not is_store(connection):
+        raise Unavailable(
+            f"{shown} holds no Fencepost store; make one with: fencepost --store URL init"
+        )
+    version = version_of(connection)
+    if version > LATEST:
+        raise SchemaMismatch(
+            f"{shown} has schema {version}; this program knows up to {LATEST}: use a newer one"
+        )
+    if version < LATEST:
+        raise SchemaMismatch(
+            f"{shown} has schema {version}; run: fencepost --store URL migrate (to {LATEST})"
+        )
+
+
+def install(connection: Connection, now: int) -> bool:
+    """All migrations and the store's own row, in one transaction, unless they are there. Ten
+    processes may do so at once. Tells whether it was this one."""
+    with connection.transaction():
+        _rows(connection, "install_lock")
+        if is_store(connection):
+            return False
+        for migration in MIGRATIONS:
+            _apply(connection, migration, now)
+        server = writer.server(connection)
+        _rows(
+            connection, "begin_store", version=LATEST, writer_id=str(uuid4()), now=now,
+            secret=os.urandom(32), **server.columns(),
+        )  # fmt: skip
+        writer.remember(connection, 0, "installed", server, now)
+    return True
+
+
+def migrate(connection: Connection, now: int, steps: Sequence[Migration] = MIGRATIONS) -> list[str]:
+    """Apply what is missing, one transaction a step. Returns the names that were applied."""
+    applied = []
+    for migration in steps:
+        with connection.transaction():
+            _rows(connection, "install_lock")
+            if migration.version <= version_of(connection):
+                continue
+            _apply(connection, migration, now)
+            _rows(connection, "set_version", version=migration.version)
+        applied.append(migration.name)
+    return applied
+
+
+def _apply(connection: Connection, migration: Migration, now: int) -> None:
+    for statement in split(migration.sql):
+        connection.execute(statement)
+    _rows(
+        connection, "record_migration",
+        version=migration.version, sha256=migration.sha256, now=now,
+    )  # fmt: skip
+
+
+def uninstall(connection: Connection) -> list[str]:
+    """Drop our tables and nothing else. Returns their names."""
+    with connection.transaction():
+        _rows(connection, "install_lock")
+        names = [name for (name,) in _rows(connection, "our_tables")]
+        for statement in split(UNINSTALL):
+            connection.execute(statement)
+    return names
+
+
+def definition(connection: Connection) -> list[tuple[Any, ...]]:
+    """Every object of ours as PostgreSQL keeps it: fresh and migrated stores must agree."""
+    return _rows(connection, "schema")
+
+
+def changed(connection: Connection) -> list[str]:
+    """Names of tables and indexes of ours that are not as the migrations make them. A schema of
+    another name is made for it and rolled back."""
+    own = set(definition(connection))
+    with connection.transaction(force_rollback=True):
+        connection.execute("create schema fencepost_fresh")
+        connection.execute("set local search_path to fencepost_fresh")
+        for migration in MIGRATIONS:
+            for statement in split(migration.sql):
+                connection.execute(statement)
+        expected = set(definition(connection))
+    return sorted({name for _, name, _ in expected ^ own})

@@ -1,0 +1,276 @@
+"""The PostgreSQL back end: one connection that writes, one that reads, no turn: transactions of
+many processes go on side by side. Keeps the contract of `storage/port.py`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+
+from fencepost.clock import SECOND, Clock, SystemClock
+from fencepost.issues import InvalidRequest, Unavailable
+from fencepost.log import Log
+from fencepost.machine.batch import Loaded
+from fencepost.machine.drawing import Draw
+from fencepost.machine.needs import Sent
+from fencepost.storage import sealing
+from fencepost.storage.loading import TimeOf
+from fencepost.storage.postgres import schema, writer
+from fencepost.storage.postgres.connect import Address, address_of, connect
+from fencepost.storage.postgres.driver import STATEMENTS, Connection, explained, run
+from fencepost.storage.postgres.transaction import AnotherServer, PostgresTransaction
+from fencepost.storage.steps import Read, Steps, rows_of
+
+log = Log("fencepost.storage")
+
+T = TypeVar("T")
+SEAL_AT_ONCE = 400
+UNDECIDED_SECONDS = 10.0
+PAUSE_SECONDS = 0.02
+
+
+class OwnTransaction(PostgresTransaction):
+    """On the store's own connection: another server is recognised when it is met."""
+
+    def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Loaded:
+        try:
+            return super().load(sent, time_of, draw)
+        except AnotherServer:
+            self.rollback()
+            self.recognise()
+            self.begin()
+            return super().load(sent, time_of, draw)
+
+    def recognise(self) -> None:
+        try:
+            writer.recognise(self.connection, self.wall())
+        except psycopg.Error as error:
+            raise explained(error, self.where) from error
+
+
+class PostgresStore:
+    """One store, opened. `clock` is a test's; without one the server's clock is the store's."""
+
+    read_only = False
+
+    def __init__(self, address: Address, clock: Clock | None) -> None:
+        self.address = address
+        self.where = address.shown
+        self._clock = clock
+        self._pid = os.getpid()
+        self._writing = threading.RLock()
+        self._reading = threading.RLock()
+        self._closed = False
+        self._connect()
+
+    def _connect(self) -> None:
+        self._main = OwnTransaction(connect(self.address), self.where, self._clock)
+        try:
+            self._read = connect(self.address)
+        except BaseException:
+            self._main.connection.close()
+            raise
+
+    # -- whose process, whose thread
+
+    @contextmanager
+    def turn(self, seconds: float | None = None) -> Iterator[None]:
+        """Nobody waits for it here: rows are locked, not the store."""
+        self._check_process()
+        yield
+
+    def not_inside(self) -> None:
+        """A thread inside a block of `within` holds rows, and nobody else's turn."""
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise Unavailable(
+                f"the handle of {self.where} was opened by process {self._pid}, before a fork; "
+                "open the store again in the child"
+            )
+        if self._closed:
+            raise Unavailable(f"the handle of {self.where} is closed; open the store again")
+
+    # -- transactions
+
+    @contextmanager
+    def transaction(self) -> Iterator[OwnTransaction]:
+        self._check_process()
+        with self._writing:
+            if self._main.connection.closed:
+                self._main = OwnTransaction(connect(self.address), self.where, self._clock)
+            yield self._main
+
+    def borrow(self, connection: Any) -> PostgresTransaction:
+        """An application's own psycopg connection to this database. InvalidRequest if it is not."""
+        from fencepost.storage.postgres.borrowing import borrowed
+
+        with self.transaction() as main:
+            return borrowed(connection, main)
+
+    def reopen(self) -> None:
+        """New connections, once it is decided what became of a commit that was not answered."""
+        with self._writing, self._reading:
+            xid = self._main.xid
+            self._close_connections()
+            self._connect()
+            if xid:
+                self._decided(xid)
+
+    def _decided(self, xid: str) -> None:
+        """Wait until the transaction has ended. On another server, or after a restart, it has:
+        what is not there then will never be."""
+        main = self._main
+        ours = SystemClock()
+        until = ours.steady() + int(UNDECIDED_SECONDS * SECOND)
+        while True:
+            ((known, status),) = main.run(rows_of("xact_status", xid=xid))
+            if not known or status != "in progress":
+                return
+            if ours.steady() > until:
+                raise Unavailable(f"{self.where}: transaction {xid} has not ended yet")
+            threading.Event().wait(PAUSE_SECONDS)
+
+    # -- reading
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """One snapshot for all reads inside."""
+        self._check_process()
+        with self._reading:
+            if self._read.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                yield
+                return
+            self._on_read("begin_read")
+            try:
+                yield
+            finally:
+                with suppress(psycopg.Error):
+                    self._read.execute(STATEMENTS["rollback"])
+
+    def read(self, steps: Steps[T]) -> T:
+        self._check_process()
+        with self._reading:
+            if self._read.closed:
+                self._read = connect(self.address)
+            try:
+                return run(self._read, steps)
+            except psycopg.Error as error:
+                raise explained(error, self.where) from error
+
+    def _on_read(self, name: str) -> None:
+        try:
+            if self._read.closed:
+                self._read = connect(self.address)
+            self._read.execute(STATEMENTS[name])
+        except psycopg.Error as error:
+            raise explained(error, self.where) from error
+
+    def changed(self) -> int:
+        ((version,),) = self.read(rows_of("data_version"))
+        return int(version)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Read]:
+        self._check_process()
+        with closing(connect(self.address)) as connection:
+            connection.execute(STATEMENTS["begin_read"])
+
+            def read(steps: Steps[T]) -> T:
+                try:
+                    return run(connection, steps)
+                except psycopg.Error as error:
+                    raise explained(error, self.where) from error
+
+            yield read
+
+    # -- the journal's tree
+
+    def seal(self, now: int, limit: int) -> int:
+        with self.transaction() as main:
+            main.begin()
+            try:
+                left = main.run(_sealed(main.wall(), limit))
+                main.commit()
+            except BaseException:
+                main.rollback()
+                raise
+        return left
+
+    def listed(self) -> None:
+        while (waiting := self.read(rows_of("unsealed_count"))) and waiting[0][0]:
+            self.seal(0, SEAL_AT_ONCE)
+
+    def tidy(self, *, erased: bool) -> bool:
+        """Nothing: the server writes its own log, and its vacuum takes dead rows away."""
+        return False
+
+    # -- the store as a whole
+
+    def backup(self, target: Path, told: Callable[[int, int], None]) -> None:
+        raise InvalidRequest(
+            "a PostgreSQL store is backed up with PostgreSQL's own tools (pg_basebackup, pg_dump), "
+            "which take all of it at one moment"
+        )
+
+    def probe_turn(self, seconds: float) -> float:
+        """There is no turn to wait for."""
+        return 0.0
+
+    def about(self) -> dict[str, Any]:
+        ((product, version, created_at, _),) = self.read(rows_of("store_about"))
+        with self._reading:
+            info = self._read.info
+            changed = schema.changed(self._read)
+        return {
+            "product": product,
+            "schema_version": version,
+            "schema_changed": changed,
+            "created_at": created_at,
+            "path": self.where,
+            "writable": True,
+            "server_version": info.server_version,
+            "writers": len(self.read(rows_of("writers"))),
+        }
+
+    def close(self, seconds: float | None = None) -> None:
+        if self._closed or os.getpid() != self._pid:
+            return
+        with self._writing, self._reading:
+            self._close_connections()
+            self._closed = True
+
+    def _close_connections(self) -> None:
+        for connection in (self._main.connection, self._read):
+            with suppress(psycopg.Error):
+                connection.close()
+
+
+def _sealed(now: int, limit: int) -> Steps[int]:
+    """One sealer at a time; it also carries the mark forward, which commits leave alone."""
+    yield from rows_of("sealer")
+    yield from rows_of("raise_mark", now=now)
+    return (yield from sealing.seal(now, limit))
+
+
+def open_store(url: str, *, create: bool, clock: Clock | None) -> PostgresStore:
+    """Open (and if asked install) the store at `url`. Raises Unavailable or SchemaMismatch."""
+    address = address_of(url)
+    with closing(connect(address)) as connection:
+        try:
+            if create:
+                schema.install(connection, (clock or SystemClock()).wall())
+            schema.check(connection, address.shown)
+        except psycopg.Error as error:
+            raise explained(error, address.shown) from error
+    return PostgresStore(address, clock)
+
+
+def install_into(connection: Connection, now: int) -> bool:
+    """Install our tables in an application's own database, beside what is there."""
+    return schema.install(connection, now)

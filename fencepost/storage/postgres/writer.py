@@ -1,0 +1,81 @@
+"""Which server writes: recognised anew after a start, a promotion, a restore, a copy.
+
+Nothing that can be read in a database tells two copies of it apart, but some things change with
+each fork (distributed.md of the design): the server's start time, its timeline, the database's
+oid, the cluster's identifier. Each transaction that changes something compares them with what
+the store's row says; where they differ a new epoch and a random incarnation are minted before
+the first fence is drawn.
+
+An ordinary restart changes the start time alone. It keeps the floor, so running leases go on. Any
+other change raises the floor: leases of before are refused as `stale_epoch`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fencepost.log import Log
+from fencepost.record import dataclass
+from fencepost.storage.postgres.driver import STATEMENTS, Connection
+
+log = Log("fencepost.storage")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What one server says of itself, and an incarnation drawn for it."""
+
+    system_identifier: int
+    timeline: str
+    database_oid: int
+    started_at: Any
+    incarnation: Any
+
+    def columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def server(connection: Connection) -> Server:
+    """Who answers here. On a standby it fails: nothing may be written there."""
+    return Server(*_rows(connection, "server")[0])
+
+
+def recognise(connection: Connection, wall: int) -> None:
+    """A new epoch if this is not the server that has written last; one winner."""
+    with connection.transaction():
+        ((*known, epoch, floor),) = _rows(connection, "known_server")
+        found = server(connection)
+        why = changed(known, found)
+        if why is None:
+            return
+        epoch += 1
+        if why != "started":
+            floor = epoch
+            _rows(connection, "end_leases", now=wall, floor=floor)
+        _rows(connection, "raise_fences", least=epoch << 32)
+        _rows(connection, "raise_numbers")
+        _rows(connection, "recognise", epoch=epoch, floor=floor, **found.columns())
+        remember(connection, epoch, why, found, wall)
+    log.warning("another server writes (%s): epoch %d, floor %d", why, epoch, floor)
+
+
+def changed(known: list[Any], found: Server) -> str | None:
+    """What tells this server from the one that has written last; None if nothing does."""
+    system_identifier, timeline, database_oid, started_at = known
+    if system_identifier != found.system_identifier:
+        return "another cluster"
+    if database_oid != found.database_oid:
+        return "another database"
+    if timeline != found.timeline:
+        return "another timeline"
+    return None if started_at == found.started_at else "started"
+
+
+def remember(connection: Connection, epoch: int, why: str, found: Server, wall: int) -> None:
+    """The lineage: every writer that was recognised, with its epoch."""
+    _rows(connection, "insert_writer", epoch=epoch, why=why, recognised_at=wall, **found.columns())
+
+
+def _rows(connection: Connection, name: str, **values: Any) -> list[tuple[Any, ...]]:
+    cursor = connection.execute(STATEMENTS[name], values)
+    return cursor.fetchall() if cursor.description is not None else []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .reference_bytes import Row
-from .reference_parts import Refused
+from .reference_parts import Refused, remark
 from .sqlite_reference import Reference, Rules, Transaction
 
 BROKEN: dict[str, type[Broken]] = {}
@@ -165,6 +165,19 @@ class AcceptsAStaleRevision(Fault):
         return super().one_task(Row({**c, "expected_revision": None}), t)
 
     submit = complete = one_task
+
+
+class MarkOfALateHolderStays(Fault):
+    """The progress mark is written before anybody asks whose lease it is."""
+
+    name, code = "mark-of-a-late-holder-stays", "stale_fence"
+    found_by = "a_progress_mark_goes_to_the_next_attempt_and_its_holder_alone_writes_it"
+
+    def renew(self, c: Row, t: Row) -> Row:
+        self.put("task", t.task_id, Row({**t, **remark(c)}))
+        self.db.execute("commit")
+        self.db.execute("begin immediate")
+        return super().renew(c, Row({**t, **remark(c)}))
 
 
 class AcceptsTheRightFenceFromTheWrongWorker(Fault):

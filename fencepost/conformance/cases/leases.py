@@ -192,6 +192,34 @@ def a_replayed_claim_gives_the_leases_that_still_live(store: Store) -> None:
     equal("leases after their end", [], replayed(store.send(sent), first)["leases"])
 
 
+@law(controls="clock", verbs="renew fail requeue", code="stale_fence")
+def a_progress_mark_goes_to_the_next_attempt_and_its_holder_alone_writes_it(store: Store) -> None:
+    """What a worker says of how far it has come outlives it: the next claim is given it. A worker
+    that has lost its lease writes none, whatever else it knows. A new round begins without."""
+    first = store.lease("w1", max_attempts=9)
+    equal("the mark of a first attempt", None, first.told["progress"])
+    store.accept(on_lease("renew", first, progress={"page": 17}, log="seventeen read"))
+    store.wait()
+    second = store.claim("w1")
+    equal("the mark given to the next", {"page": 17}, second.told["progress"])
+    with store.unchanged("stale_fence"):
+        late = on_lease("renew", first, progress={"page": 18}, log="late")
+        store.refuse(late, "stale_fence")
+        store.refuse(on_lease("fail", first, progress={"page": 18}), "stale_fence")
+    store.accept(on_lease("renew", second))
+    task = store.task(second.task_id)
+    equal("after a renewal without one", ({"page": 17}, "seventeen read"),
+          (task["progress"], task["log"]))  # fmt: skip
+    store.accept(on_lease("fail", second, progress={"page": 20}, retry_seconds=0))
+    third = store.claim("w2")
+    equal("the mark that a failure has left", {"page": 20}, third.told["progress"])
+    with store.unchanged("wrong_worker"):
+        store.refuse(on_lease("renew", third, worker_id="w1", progress=1), "wrong_worker")
+    store.accept(on_lease("fail", third, then="give_up"))
+    store.accept(command("requeue", task_id=third.task_id))
+    equal("the mark of a new round", None, store.claim("w1").told["progress"])
+
+
 @law(controls="clock", verbs="sweep queue.set")
 def a_sweep_settles_lapsed_leases(store: Store) -> None:
     """A lapsed lease is settled: with attempts left the task waits to be tried again, without it

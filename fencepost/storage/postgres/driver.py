@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import psycopg
@@ -10,6 +10,7 @@ from psycopg import errors
 
 from fencepost.issues import FencepostError, SchemaMismatch, Unavailable
 from fencepost.storage.port import Conflict
+from fencepost.storage.postgres import arrays
 from fencepost.storage.sqltext import statements
 from fencepost.storage.steps import Ask, Steps
 
@@ -27,9 +28,13 @@ STATEMENTS: Mapping[str, str] = statements(
 )
 
 
+ARRAYS = {name: arrays.kinds_of(sql) for name, sql in STATEMENTS.items()}
+
+
 def run(connection: Connection, steps: Steps[T]) -> T:
     """Drive the steps to their end and return what they return."""
     cursor = connection.cursor(binary=True)
+    arrays.register(cursor.adapters)
     try:
         ask = next(steps)
         while True:
@@ -46,29 +51,28 @@ def run(connection: Connection, steps: Steps[T]) -> T:
 
 def statement(ask: Ask) -> tuple[str | None, dict[str, Any]]:
     """The statement's text and its parameters; None where a list is empty, and so the answer."""
-    sql = STATEMENTS[ask.name]
+    sql, kinds = STATEMENTS[ask.name], ARRAYS[ask.name]
     if ask.rows is not None:
-        return sql, columns(ask.rows)
-    values: dict[str, Any] = {}
+        return sql, _encoded(kinds, "c", zip(*ask.rows, strict=True))
+    values = dict(ask.values)
     for name, value in ask.values.items():
         if type(value) is not list:
-            values[name] = value
-        elif not value:
+            continue
+        if not value:
             return None, values
-        elif type(value[0]) is tuple:
-            for place, column in enumerate(zip(*value, strict=True), start=1):
-                values[f"{name}_{place}"] = list(column)
+        if type(value[0]) is tuple:
+            values.update(_encoded(kinds, f"{name}_", zip(*value, strict=True)))
         else:
-            values[name] = value
+            values[name] = arrays.encode(kinds[name], value)
     return sql, values
 
 
-def columns(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
-    """Rows as one array a column: c1, c2 …"""
-    return {
-        f"c{place}": [bytes(v) if type(v) is bytearray else v for v in column]
-        for place, column in enumerate(zip(*rows, strict=True), start=1)
-    }
+def _encoded(
+    kinds: Mapping[str, str], prefix: str, columns: Iterable[Sequence[Any]]
+) -> dict[str, Any]:
+    """One array a column: c1, c2 …"""
+    names = ((f"{prefix}{place}", column) for place, column in enumerate(columns, start=1))
+    return {name: arrays.encode(kinds[name], column) for name, column in names}
 
 
 def answer(ask: Ask, cursor: Any) -> Any:

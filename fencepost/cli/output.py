@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.cli.terminal import clean, clip, columns, print_table
 from fencepost.issues import ISSUES, FencepostError
+from fencepost.storage.address import without_password
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -103,11 +104,11 @@ def preview(value: Any) -> str:
 
 
 def again(args: Namespace, *words: str) -> str:
-    """A command line for this store and scope, ready to be pasted."""
+    """A command line for this store and scope, ready to be pasted; without a password."""
     flags = []
     for name in ("store", "scope"):
         if name in args.given:
-            flags += [f"--{name}", getattr(args, name)]
+            flags += [f"--{name}", without_password(getattr(args, name))]
     return shlex.join(["fencepost", *flags, *words])
 
 

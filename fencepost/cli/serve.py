@@ -14,6 +14,7 @@ from fencepost.cli.store import open_here
 from fencepost.clock import SystemClock
 from fencepost.handle import Handle
 from fencepost.issues import InvalidRequest
+from fencepost.storage.address import without_password
 
 if TYPE_CHECKING:
     import socket
@@ -65,11 +66,12 @@ def _told(
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
-    out.note(f"serving {args.store} at {url}; Ctrl-C ends it")
+    out.note(f"serving {without_password(args.store)} at {url}; Ctrl-C ends it")
     if settings.dev:
         out.note("--dev: nobody needs a token, and everybody is the operator of every scope")
     elif not fp.any_token():
-        words = ["fencepost", "--store", args.store, "--scope", args.scope, "token", "create"]
+        store = ["--store", without_password(args.store), "--scope", args.scope]
+        words = ["fencepost", *store, "token", "create"]
         out.note("there is no token yet, so nobody can come in; make one in another terminal:")
         out.note(shlex.join([*words, "laptop-3", "--kind", "worker"]))
     if out.json:

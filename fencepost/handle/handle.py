@@ -36,6 +36,7 @@ from fencepost.model import (
 )
 from fencepost.rules import authority
 from fencepost.storage import reading
+from fencepost.storage.address import is_postgres
 from fencepost.storage.port import Store
 from fencepost.storage.sqlite import open_store
 from fencepost.storage.steps import Steps, rows_of
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WAIT_SECONDS = 30.0
-POSTGRES = ("postgresql://", "postgres://")
 
 
 class Handle(Places, Closing):
@@ -337,7 +337,7 @@ def open_handle(
         url = fspath(url)
     caller = caller_of(scope, actor, kind)
     store: Store
-    if url.startswith(POSTGRES):
+    if is_postgres(url):
         store, address = _open_postgres(url, create, clock)
     elif "://" in url:
         raise InvalidRequest(f"{url.split(':', 1)[0]}:// is not a store that this can be done on")

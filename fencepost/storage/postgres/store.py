@@ -19,9 +19,10 @@ from fencepost.machine.batch import Loaded
 from fencepost.machine.drawing import Draw
 from fencepost.machine.needs import Sent
 from fencepost.storage import sealing
+from fencepost.storage.address import Address, address_of
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.postgres import schema, writer
-from fencepost.storage.postgres.connect import Address, address_of, connect
+from fencepost.storage.postgres.connect import connect
 from fencepost.storage.postgres.driver import STATEMENTS, Connection, explained, run
 from fencepost.storage.postgres.transaction import AnotherServer, PostgresTransaction
 from fencepost.storage.steps import Read, Steps, rows_of

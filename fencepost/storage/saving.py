@@ -11,7 +11,7 @@ the transaction is undone.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fencepost.issues import GuardTripped
@@ -20,7 +20,7 @@ from fencepost.machine.tasks import task_lookup
 from fencepost.model import TaskRow
 from fencepost.rules.retry import due
 from fencepost.storage.loading import request_id
-from fencepost.storage.steps import Steps, many, one
+from fencepost.storage.steps import Ask, Steps, many, one, together
 
 KEY_HORIZON = 31 * 86_400 * 1_000_000
 """Microseconds that the keys of a purged task stay refused. Keys of an erased one: for ever."""
@@ -30,27 +30,45 @@ Bury = Callable[[str], bytes]
 
 def save(changes: Changes, loaded: Loaded, bury: Bury) -> Steps[None]:
     """All changes of a batch, inside the transaction that loaded its rows."""
-    yield from _places(changes)
-    yield from _tokens(changes)
-    yield from _tasks(changes, loaded)
+    asks = [*_places(changes), *_tokens(changes), *_tasks(changes, loaded)]
     if changes.end_leases and changes.store is not None:
-        yield one("end_leases", now=loaded.wall, floor=changes.store.floor)
-        yield one("wait_again", now=loaded.wall)
-    yield from _results(changes)
+        asks.append(one("end_leases", now=loaded.wall, floor=changes.store.floor))
+        asks.append(one("wait_again", now=loaded.wall))
+    asks += _results(changes)
     if changes.entries:
-        yield many("insert_entry", [entry_columns(entry) for entry in changes.entries])
+        asks.append(many("insert_entry", [entry_columns(entry) for entry in changes.entries]))
     if changes.named:
-        yield many("insert_naming", changes.named)
+        asks.append(many("insert_naming", changes.named))
     if changes.kept:
-        yield from _kept(changes, loaded)
+        asks += _kept(changes, loaded)
+    if not changes.erases():
+        yield from _written([*asks, _store(changes, loaded)])
+        return
+    if asks:
+        yield from _written(asks)
     for task in changes.erased:
         yield from _erase(task, bury)
     if changes.purged:
         yield from _purge(changes.purged, loaded, bury)
-    yield from _store(changes, loaded)
+    yield from _written([_store(changes, loaded)])
 
 
-def _places(changes: Changes) -> Steps[None]:
+def _written(asks: list[Ask]) -> Steps[None]:
+    """Run them together. A guard that trips undoes the transaction."""
+    for ask, answer in zip(asks, (yield together(asks)), strict=True):
+        if ask.name in GUARDED and answer != len(ask.rows or ()):
+            raise GuardTripped(
+                f"{ask.name}: {len(ask.rows or ())} rows were to change and {answer} passed the "
+                "guard; the transaction is undone. This is a bug, please report it"
+            )
+        if ask.name == "update_store" and len(answer) != 1:
+            raise GuardTripped("update_store: the store's row changed while it was held; a bug")
+
+
+GUARDED = frozenset(["revoke_token", "update_task", "close_commitment", "delete_task"])
+
+
+def _places(changes: Changes) -> Iterator[Ask]:
     if changes.scopes:
         yield many("write_scope", [
             (s.scope, s.policy_version, int(s.revoked), s.retain_seconds)
@@ -63,7 +81,7 @@ def _places(changes: Changes) -> Steps[None]:
         ])  # fmt: skip
 
 
-def _tokens(changes: Changes) -> Steps[None]:
+def _tokens(changes: Changes) -> Iterator[Ask]:
     if changes.tokens:
         yield many("insert_token", [
             (
@@ -74,7 +92,7 @@ def _tokens(changes: Changes) -> Steps[None]:
             for t, digest in changes.tokens
         ])  # fmt: skip
     if changes.revoked:
-        yield from _guarded("revoke_token", list(changes.revoked))
+        yield many("revoke_token", list(changes.revoked))
 
 
 def place(task: TaskRow, now: int) -> tuple[int, int]:
@@ -95,7 +113,7 @@ def ready_place(task: TaskRow, now: int) -> tuple[int, int]:
 PLACES = {"blocked": 3, "done": 4, "dead": 5, "cancelled": 6}
 
 
-def _tasks(changes: Changes, loaded: Loaded) -> Steps[None]:
+def _tasks(changes: Changes, loaded: Loaded) -> Iterator[Ask]:
     now = loaded.now
     if changes.inserted:
         ids = {place: queue.id for place, queue in loaded.queues.items()}
@@ -111,8 +129,7 @@ def _tasks(changes: Changes, loaded: Loaded) -> Steps[None]:
             (task, bytearray(salt), bytearray(body)) for task, salt, body in changes.payloads
         ])  # fmt: skip
     if changes.updated:
-        rows = [update_columns(t, now) for t in changes.updated.values()]
-        yield from _guarded("update_task", rows)
+        yield many("update_task", [update_columns(t, now) for t in changes.updated.values()])
     if changes.unremarked:
         yield many("delete_remark", [(task,) for task in changes.unremarked])
     if changes.remarks:
@@ -133,23 +150,14 @@ def update_columns(t: TaskRow, now: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _guarded(name: str, rows: list[tuple[Any, ...]]) -> Steps[None]:
-    changed = yield many(name, rows)
-    if changed != len(rows):
-        raise GuardTripped(
-            f"{name}: {len(rows)} rows were to change and {changed} passed the guard; "
-            "the transaction is undone. This is a bug, please report it"
-        )
-
-
-def _results(changes: Changes) -> Steps[None]:
+def _results(changes: Changes) -> Iterator[Ask]:
     if changes.results:
         yield many("insert_result", [
             (r.task, r.revision, r.round, bytearray(r.sha256), r.entry, bytearray(r.body or b""))
             for r in changes.results
         ])  # fmt: skip
     if changes.reviews:
-        yield from _guarded("close_commitment", list(changes.reviews))
+        yield many("close_commitment", list(changes.reviews))
 
 
 def entry_columns(entry: Stored) -> tuple[Any, ...]:
@@ -162,7 +170,7 @@ def entry_columns(entry: Stored) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _kept(changes: Changes, loaded: Loaded) -> Steps[None]:
+def _kept(changes: Changes, loaded: Loaded) -> list[Ask]:
     tasks = (*loaded.tasks.values(), *changes.purged)
     places = {task.id: (task.scope, task.queue) for task in tasks}
     limits: dict[int, int] = {}
@@ -174,8 +182,8 @@ def _kept(changes: Changes, loaded: Loaded) -> Steps[None]:
             queue, kept.task, kept.worker_id, kept.fence, kept.at, kept.issues, kept.sha256,
             kept.body,
         ))  # fmt: skip
-    yield many("keep_refused", rows)
-    yield many("bound_refused", [(queue, queue, limit) for queue, limit in limits.items()])
+    bounds = [(queue, queue, limit) for queue, limit in limits.items()]
+    return [many("keep_refused", rows), many("bound_refused", bounds)]
 
 
 def _erase(task: TaskRow, bury: Bury) -> Steps[None]:
@@ -200,7 +208,7 @@ def _purge(tasks: list[TaskRow], loaded: Loaded, bury: Bury) -> Steps[None]:
     yield from _drop_content(tasks)
     yield many("delete_results", [(task.id,) for task in tasks])
     rows = [(task.id, task.guard[0] if task.guard else task.fence) for task in tasks]
-    yield from _guarded("delete_task", rows)
+    yield from _written([many("delete_task", rows)])
     brought = {task.created_entry for task in tasks} | {number for (number,) in naming}
     over += yield one("spent_entries", numbers=sorted(brought))
     yield from _bury(tasks, over, bury, loaded.now + KEY_HORIZON)
@@ -223,14 +231,12 @@ def _drop_content(tasks: list[TaskRow]) -> Steps[None]:
         yield many(name, rows)
 
 
-def _store(changes: Changes, loaded: Loaded) -> Steps[None]:
+def _store(changes: Changes, loaded: Loaded) -> Ask:
     store, before = changes.store, loaded.store
     assert store is not None
-    passed = yield one(
+    return one(
         "update_store", epoch=store.epoch, floor=store.floor, last_fence=store.last_fence,
         last_task=store.last_task, last_entry=store.last_entry, mark=store.mark,
         writer_id=before.writer_id, loaded_epoch=before.epoch, loaded_fence=before.last_fence,
         loaded_entry=before.last_entry,
     )  # fmt: skip
-    if len(passed) != 1:
-        raise GuardTripped("update_store: the store's row changed while it was held; a bug")

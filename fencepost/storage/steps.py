@@ -1,7 +1,9 @@
 """The language between storage steps and drivers: ask for a named statement, get rows.
 
 A step is a generator. `yield one(name, …)` answers the rows of one statement; `yield
-many(name, rows)` runs it once a row and answers how many rows it changed in all. Drivers are
+many(name, rows)` runs it once a row and answers how many rows it changed in all; `yield
+together(asks)` runs several, none of which needs another's answer, and answers a list: one round
+trip where a network lies between. Drivers are
 a dozen lines each (see `sqlite/driver.py`), so no statement and no order of statements exists
 twice.
 """
@@ -23,8 +25,15 @@ class Ask:
     rows: list[tuple[Any, ...]] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Several statements, run in this order."""
+
+    asks: list[Ask]
+
+
 T = TypeVar("T")
-Steps: TypeAlias = Generator[Ask, Any, T]
+Steps: TypeAlias = Generator[Ask | Together, Any, T]
 
 
 class Read(Protocol):
@@ -41,6 +50,11 @@ def one(name: str, **values: Any) -> Ask:
 def many(name: str, rows: list[tuple[Any, ...]]) -> Ask:
     """Run the statement once a row; the answer is the number of rows changed."""
     return Ask(name, {}, rows)
+
+
+def together(asks: list[Ask]) -> Together:
+    """Run them all; the answer is a list of their answers."""
+    return Together(asks)
 
 
 def rows_of(name: str, **values: Any) -> Steps[list[tuple[Any, ...]]]:

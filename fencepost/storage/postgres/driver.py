@@ -12,10 +12,11 @@ from fencepost.issues import FencepostError, SchemaMismatch, Unavailable
 from fencepost.storage.port import Conflict
 from fencepost.storage.postgres import arrays
 from fencepost.storage.sqltext import statements
-from fencepost.storage.steps import Ask, Steps
+from fencepost.storage.steps import Ask, Steps, Together
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
+Cursor = psycopg.Cursor[tuple[Any, ...]]
 
 STATEMENTS: Mapping[str, str] = statements(
     "fencepost.storage.postgres",
@@ -33,20 +34,36 @@ ARRAYS = {name: arrays.kinds_of(sql) for name, sql in STATEMENTS.items()}
 
 def run(connection: Connection, steps: Steps[T]) -> T:
     """Drive the steps to their end and return what they return."""
-    cursor = connection.cursor(binary=True)
-    arrays.register(cursor.adapters)
     try:
         ask = next(steps)
         while True:
-            sql, values = statement(ask)
-            if sql is None:
-                ask = steps.send([])
+            if type(ask) is Together and len(ask.asks) > 1:
+                with connection.pipeline():
+                    cursors = [_sent(connection, each) for each in ask.asks]
+                ask = steps.send([_heard(*p) for p in zip(ask.asks, cursors, strict=True)])
                 continue
-            cursor.execute(sql, values)
-            ask = steps.send(answer(ask, cursor))
+            each = ask.asks[0] if type(ask) is Together else ask
+            assert type(each) is Ask
+            heard = _heard(each, _sent(connection, each))
+            ask = steps.send([heard] if type(ask) is Together else heard)
     except StopIteration as stop:
         result: T = stop.value
         return result
+
+
+def _sent(connection: Connection, ask: Ask) -> Cursor | None:
+    """The cursor of a statement that is under way; None where a list is empty."""
+    cursor = connection.cursor(binary=True)
+    arrays.register(cursor.adapters)
+    sql, values = statement(ask)
+    return None if sql is None else cursor.execute(sql, values)
+
+
+def _heard(ask: Ask, cursor: Cursor | None) -> Any:
+    """What a step is sent: rows, or for many rows how many were changed."""
+    if ask.rows is not None:
+        return 0 if cursor is None else cursor.rowcount
+    return [] if cursor is None or cursor.description is None else cursor.fetchall()
 
 
 def statement(ask: Ask) -> tuple[str | None, dict[str, Any]]:
@@ -73,13 +90,6 @@ def _encoded(
     """One array a column: c1, c2 …"""
     names = ((f"{prefix}{place}", column) for place, column in enumerate(columns, start=1))
     return {name: arrays.encode(kinds[name], column) for name, column in names}
-
-
-def answer(ask: Ask, cursor: Any) -> Any:
-    """What a step is sent: rows, or for many rows how many were changed."""
-    if ask.rows is not None:
-        return cursor.rowcount
-    return cursor.fetchall() if cursor.description is not None else []
 
 
 # Another transaction came in between: run the whole again, and it will be seen.

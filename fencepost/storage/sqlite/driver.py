@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from fencepost.issues import FencepostError, SchemaMismatch, Unavailable
 from fencepost.storage.sqltext import statements
-from fencepost.storage.steps import Ask, Steps
+from fencepost.storage.steps import Ask, Steps, Together
 
 T = TypeVar("T")
 
@@ -29,7 +29,10 @@ def run(connection: sqlite3.Connection, steps: Steps[T]) -> T:
         return result
 
 
-def _answer(connection: sqlite3.Connection, ask: Ask) -> Any:
+def _answer(connection: sqlite3.Connection, ask: Ask | Together) -> Any:
+    if type(ask) is Together:
+        return [_answer(connection, each) for each in ask.asks]
+    assert type(ask) is Ask
     sql = STATEMENTS[ask.name]
     if ask.rows is not None:
         return connection.executemany(sql, ask.rows).rowcount

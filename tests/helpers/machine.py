@@ -10,7 +10,7 @@ from fencepost.model import Caller, Outcome
 from fencepost.rules.authority import actor_of
 from helpers.lab import START
 from helpers.model import ATTEMPTS, LEASE, ON_LAPSE, RETAIN, Model, Verdict
-from helpers.stand import SCOPE, Stand
+from helpers.stand import SCOPE, Make, Stand
 
 SECOND = 1_000_000
 TASKS = (
@@ -59,8 +59,8 @@ class Kept:
 class Pair:
     """The product and the model, side by side."""
 
-    def __init__(self) -> None:
-        self.stand = Stand()
+    def __init__(self, make: Make = Stand) -> None:
+        self.stand = make()
         self.model = Model(START // SECOND)
         self.model.clock.last = START // SECOND
         self.receipts: dict[tuple[str, ...], Kept] = {}
@@ -75,7 +75,7 @@ class Pair:
 
     def close(self) -> None:
         assert self.stand.fp.verify().problems == (), "the journal and the rows disagree"
-        self.stand.fp.close()
+        self.stand.close()
 
     def send(self, sent: Sent) -> Outcome:
         """Both judge the request; AssertionError where they differ."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import fencepost
 from fencepost import commands as c
@@ -28,18 +27,25 @@ class Stand:
 
     def __init__(self, seed: int = 1) -> None:
         self.clock = FakeClock(START)
-        draw = SystemDraw(random.Random(seed).randbytes)
-        self.fp: Handle = fencepost.open(
+        self.fp = self._open(SystemDraw(random.Random(seed).randbytes))
+
+    def _open(self, draw: SystemDraw) -> Handle:
+        fp: Handle = fencepost.open(
             ":memory:", create=True, scope=SCOPE, clock=self.clock, draw=draw
         )
         # what opening draws for itself: the same seed gives the same rows, to the byte
         chance = "update fencepost_store set writer_id = ?, secret = zeroblob(32)"
-        self.connection.execute(chance, (UNKNOWN,))
+        fp._store._write.execute(chance, (UNKNOWN,))  # type: ignore[attr-defined]
+        return fp
 
-    def __enter__(self) -> Stand:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the store back."""
         self.fp.close()
 
     @property
@@ -48,10 +54,19 @@ class Stand:
         return self.fp._store
 
     @property
-    def connection(self) -> sqlite3.Connection:
+    def connection(self) -> Any:
         """The store's own connection, for looking and for tampering."""
-        connection: sqlite3.Connection = self.store._write
-        return connection
+        return self.store._write
+
+    @property
+    def last_fence(self) -> int:
+        """The fence that was drawn last."""
+        ((last,),) = self.connection.execute("select last_fence from fencepost_store").fetchall()
+        return int(last)
+
+    @last_fence.setter
+    def last_fence(self, fence: int) -> None:
+        self.connection.execute("update fencepost_store set last_fence = ?", (fence,))
 
     def dump(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table of ours, but for the journal's tree."""

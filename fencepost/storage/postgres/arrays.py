@@ -9,10 +9,6 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from psycopg import pq
-from psycopg.abc import Buffer
-from psycopg.adapt import AdaptersMap, Dumper
-
 NULL = b"\xff\xff\xff\xff"
 HEAD = struct.Struct(">iiIii")
 LENGTH = struct.Struct(">i").pack
@@ -20,42 +16,21 @@ PARAMETER = re.compile(r"%\((\w+)\)s::(\w+)\[\]")
 
 
 class Encoded(bytes):
-    """The bytes of an array; a class for each type, since a dumper tells the type by the class."""
+    """The bytes of an array."""
 
 
-def _dumper(array_oid: int) -> tuple[type[Encoded], type[Dumper]]:
-    class Array(Encoded):
-        pass
-
-    class ArrayDumper(Dumper):
-        format = pq.Format.BINARY
-        oid = array_oid
-
-        def dump(self, obj: Any) -> Buffer | None:
-            return obj  # type: ignore[no-any-return]
-
-    return Array, ArrayDumper
-
-
-# PostgreSQL's oids (pg_type.dat): the element's and the array's.
+# PostgreSQL's oids of elements (pg_type.dat), and how struct packs them.
 _KINDS = {
-    "bigint": (20, 1016, "q"), "integer": (23, 1007, "i"), "smallint": (21, 1005, "h"),
-    "text": (25, 1009, ""), "bytea": (17, 1001, ""),
+    "bigint": (20, "q"), "integer": (23, "i"), "smallint": (21, "h"),
+    "text": (25, ""), "bytea": (17, ""),
 }  # fmt: skip
-_CLASSES = {name: _dumper(array) for name, (_, array, _) in _KINDS.items()}
-
-
-def register(adapters: AdaptersMap) -> None:
-    """Have a cursor take encoded arrays as they are."""
-    for array, dumper in _CLASSES.values():
-        adapters.register_dumper(array, dumper)
 
 
 def encode(kind: str, values: Sequence[Any]) -> Encoded:
     """The array of these values (None is null) of one of PostgreSQL's types above."""
-    element, _, code = _KINDS[kind]
+    element, code = _KINDS[kind]
     flags, body = _numbers(values, code) if code else _blobs(values, kind == "text")
-    return _CLASSES[kind][0](HEAD.pack(1, flags, element, len(values), 1) + body)
+    return Encoded(HEAD.pack(1, flags, element, len(values), 1) + body)
 
 
 def _numbers(values: Sequence[int | None], code: str) -> tuple[int, bytes]:

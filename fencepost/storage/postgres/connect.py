@@ -6,7 +6,7 @@ import psycopg
 
 from fencepost.issues import InvalidRequest, Unavailable
 from fencepost.storage.address import FORM, Address
-from fencepost.storage.postgres.driver import Connection, text_of
+from fencepost.storage.postgres.driver import Connection, link_of, text_of
 
 OLDEST_SERVER = 140_000
 STANDBY = "is a standby, which takes no work; name the primary, or every host with commas between"
@@ -30,6 +30,7 @@ def connect(address: Address) -> Connection:
     except BaseException:
         connection.close()
         raise
+    link_of(connection, prepares=not address.pooled)
     return connection
 
 

@@ -2,94 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import errors
 
 from fencepost.issues import FencepostError, SchemaMismatch, Unavailable
 from fencepost.storage.port import Conflict
-from fencepost.storage.postgres import arrays
-from fencepost.storage.sqltext import statements
-from fencepost.storage.steps import Ask, Steps, Together
+from fencepost.storage.postgres.talk import STATEMENTS, Link, talk
+from fencepost.storage.steps import Steps
+
+__all__ = ["STATEMENTS", "Connection", "explained", "link_of", "run", "text_of"]
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
-Cursor = psycopg.Cursor[tuple[Any, ...]]
 
-STATEMENTS: Mapping[str, str] = statements(
-    "fencepost.storage.postgres",
-    "queries.sql",
-    "writes.sql",
-    "forget.sql",
-    "reads.sql",
-    "verify.sql",
-    "locks.sql",
-)
+_LINKS: WeakKeyDictionary[Any, Link] = WeakKeyDictionary()
 
 
-ARRAYS = {name: arrays.kinds_of(sql) for name, sql in STATEMENTS.items()}
+def link_of(connection: Any, *, prepares: bool = False) -> Link:
+    """Our side of a connection, made when it is first asked for."""
+    link = _LINKS.get(connection)
+    if link is None:
+        link = _LINKS[connection] = Link(connection.pgconn, prepares=prepares)
+    return link
 
 
 def run(connection: Connection, steps: Steps[T]) -> T:
     """Drive the steps to their end and return what they return."""
-    try:
-        ask = next(steps)
-        while True:
-            if type(ask) is Together and len(ask.asks) > 1:
-                with connection.pipeline():
-                    cursors = [_sent(connection, each) for each in ask.asks]
-                ask = steps.send([_heard(*p) for p in zip(ask.asks, cursors, strict=True)])
-                continue
-            each = ask.asks[0] if type(ask) is Together else ask
-            assert type(each) is Ask
-            heard = _heard(each, _sent(connection, each))
-            ask = steps.send([heard] if type(ask) is Together else heard)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-
-
-def _sent(connection: Connection, ask: Ask) -> Cursor | None:
-    """The cursor of a statement that is under way; None where a list is empty."""
-    cursor = connection.cursor(binary=True)
-    arrays.register(cursor.adapters)
-    sql, values = statement(ask)
-    return None if sql is None else cursor.execute(sql, values)
-
-
-def _heard(ask: Ask, cursor: Cursor | None) -> Any:
-    """What a step is sent: rows, or for many rows how many were changed."""
-    if ask.rows is not None:
-        return 0 if cursor is None else cursor.rowcount
-    return [] if cursor is None or cursor.description is None else cursor.fetchall()
-
-
-def statement(ask: Ask) -> tuple[str | None, dict[str, Any]]:
-    """The statement's text and its parameters; None where a list is empty, and so the answer."""
-    sql, kinds = STATEMENTS[ask.name], ARRAYS[ask.name]
-    if ask.rows is not None:
-        return sql, _encoded(kinds, "c", zip(*ask.rows, strict=True))
-    values = dict(ask.values)
-    for name, value in ask.values.items():
-        if type(value) is not list:
-            continue
-        if not value:
-            return None, values
-        if type(value[0]) is tuple:
-            values.update(_encoded(kinds, f"{name}_", zip(*value, strict=True)))
-        else:
-            values[name] = arrays.encode(kinds[name], value)
-    return sql, values
-
-
-def _encoded(
-    kinds: Mapping[str, str], prefix: str, columns: Iterable[Sequence[Any]]
-) -> dict[str, Any]:
-    """One array a column: c1, c2 …"""
-    names = ((f"{prefix}{place}", column) for place, column in enumerate(columns, start=1))
-    return {name: arrays.encode(kinds[name], column) for name, column in names}
+    with connection.lock:
+        return connection.wait(talk(link_of(connection), steps))
 
 
 # Another transaction came in between: run the whole again, and it will be seen.

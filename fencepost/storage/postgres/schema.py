@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
@@ -10,7 +11,7 @@ from uuid import uuid4
 from fencepost.issues import SchemaMismatch, Unavailable
 from fencepost.storage.migrate import Migration, migrations, split
 from fencepost.storage.postgres import writer
-from fencepost.storage.postgres.driver import Connection
+from fencepost.storage.postgres.driver import STATEMENTS, Connection
 from fencepost.storage.sqltext import statements, text_of
 
 PACKAGE = "fencepost.storage.postgres"
@@ -18,6 +19,7 @@ SQL = statements(PACKAGE, "schema.sql")
 MIGRATIONS = migrations(PACKAGE)
 LATEST = len(MIGRATIONS)
 UNINSTALL = text_of(PACKAGE, "uninstall.sql")
+OURS = frozenset(re.findall(r"drop table if exists (\w+)", UNINSTALL))
 
 
 def _rows(connection: Connection, name: str, **values: Any) -> list[tuple[Any, ...]]:
@@ -55,22 +57,37 @@ def check(connection: Connection, shown: str) -> None:
         )
 
 
-def install(connection: Connection, now: int) -> bool:
+def install(connection: Connection, now: int | None = None) -> bool:
     """All migrations and the store's own row, in one transaction, unless they are there. Ten
-    processes may do so at once. Tells whether it was this one."""
+    processes may do so at once. Tells whether it was this one. `now` is a test's; without it the
+    server's clock says when the store begins."""
+    if is_store(connection):
+        return False
     with connection.transaction():
         _rows(connection, "install_lock")
         if is_store(connection):
             return False
-        for migration in MIGRATIONS:
-            _apply(connection, migration, now)
-        server = writer.server(connection)
-        _rows(
-            connection, "begin_store", version=LATEST, writer_id=str(uuid4()), now=now,
-            secret=os.urandom(32), **server.columns(),
-        )  # fmt: skip
-        writer.remember(connection, 0, "installed", server, now)
+        begin(connection, now)
     return True
+
+
+def begin(connection: Connection, now: int | None) -> None:
+    """A new store in the transaction that is open."""
+    if now is None:
+        ((now,),) = connection.execute(STATEMENTS["clock"]).fetchall()
+    for migration in MIGRATIONS:
+        _apply(connection, migration, now)
+    server = writer.server(connection)
+    _rows(
+        connection, "begin_store", version=LATEST, writer_id=str(uuid4()), now=now,
+        secret=os.urandom(32), **server.columns(),
+    )  # fmt: skip
+    writer.remember(connection, 0, "installed", server, now)
+
+
+def others(connection: Connection) -> list[str]:
+    """Tables of somebody else's in the same schema."""
+    return [name for (name,) in _rows(connection, "tables") if name not in OURS]
 
 
 def migrate(connection: Connection, now: int, steps: Sequence[Migration] = MIGRATIONS) -> list[str]:
@@ -79,6 +96,7 @@ def migrate(connection: Connection, now: int, steps: Sequence[Migration] = MIGRA
     for migration in steps:
         with connection.transaction():
             _rows(connection, "install_lock")
+            _rows(connection, "here_alone")
             if migration.version <= version_of(connection):
                 continue
             _apply(connection, migration, now)
@@ -97,12 +115,12 @@ def _apply(connection: Connection, migration: Migration, now: int) -> None:
 
 
 def uninstall(connection: Connection) -> list[str]:
-    """Drop our tables and nothing else. Returns their names."""
-    with connection.transaction():
-        _rows(connection, "install_lock")
-        names = [name for (name,) in _rows(connection, "our_tables")]
-        for statement in split(UNINSTALL):
-            connection.execute(statement)
+    """Drop our tables and nothing else, in the transaction that is open. Returns their names."""
+    _rows(connection, "install_lock")
+    _rows(connection, "here_alone")
+    names = [name for (name,) in _rows(connection, "tables") if name in OURS]
+    for statement in split(UNINSTALL):
+        connection.execute(statement)
     return names
 
 
@@ -112,12 +130,11 @@ def definition(connection: Connection) -> list[tuple[Any, ...]]:
 
 
 def changed(connection: Connection) -> list[str]:
-    """Names of tables and indexes of ours that are not as the migrations make them. A schema of
-    another name is made for it and rolled back."""
+    """Names of tables and indexes of ours that are not as the migrations make them. They are made
+    anew as temporary tables, and rolled back."""
     own = set(definition(connection))
     with connection.transaction(force_rollback=True):
-        connection.execute("create schema fencepost_fresh")
-        connection.execute("set local search_path to fencepost_fresh")
+        _rows(connection, "in_passing")
         for migration in MIGRATIONS:
             for statement in split(migration.sql):
                 connection.execute(statement)

@@ -3,13 +3,22 @@
 -- name: has_store
 select 1 from pg_class c
 where c.relname = 'fencepost_store' and c.relkind = 'r'
-    and c.relnamespace = current_schema()::regnamespace;
+    and c.relnamespace = quote_ident(current_schema())::regnamespace;
 
--- name: our_tables
+-- name: tables
+-- everybody's, in the schema that names go to
 select relname from pg_class
-where starts_with(relname, 'fencepost_') and relkind = 'r'
-    and relnamespace = current_schema()::regnamespace
+where relkind in ('r', 'p') and relnamespace = quote_ident(current_schema())::regnamespace
 order by relname;
+
+-- name: here_alone
+-- for this transaction a name means what is in this schema, and never one of the same name in another
+select set_config('search_path', quote_ident(current_schema()), true),
+    set_config('lock_timeout', '15s', true);
+
+-- name: in_passing
+-- for this transaction a new table is a temporary one
+select set_config('search_path', 'pg_temp', true);
 
 -- name: schema_version
 select schema_version from fencepost_store where id = 1 and product = 'fencepost';
@@ -33,13 +42,14 @@ values (%(version)s, %(sha256)s, %(now)s);
 
 -- name: schema
 select c.relkind::text, c.relname, coalesce(
-    replace(pg_get_indexdef(i.indexrelid), quote_ident(current_schema()) || '.', ''), (
+    replace(replace(pg_get_indexdef(i.indexrelid), quote_ident(current_schema()) || '.', ''),
+        'pg_temp.', ''), (
     select string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
         || case when a.attnotnull then ' not null' else '' end, ', ' order by a.attnum)
     from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped), '')
 from pg_class c left join pg_index i on i.indexrelid = c.oid
-where starts_with(c.relname, 'fencepost_') and c.relnamespace = current_schema()::regnamespace
+where starts_with(c.relname, 'fencepost_') and c.relnamespace = quote_ident(current_schema())::regnamespace
 union all
 select 'constraint', conname, pg_get_constraintdef(oid) from pg_constraint
-where starts_with(conname, 'fencepost_') and connamespace = current_schema()::regnamespace
+where starts_with(conname, 'fencepost_') and connamespace = quote_ident(current_schema())::regnamespace
 order by 1, 2, 3;

@@ -23,7 +23,7 @@ from fencepost.storage.address import Address, address_of
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.postgres import schema, writer
 from fencepost.storage.postgres.connect import connect
-from fencepost.storage.postgres.driver import STATEMENTS, Connection, explained, run
+from fencepost.storage.postgres.driver import STATEMENTS, explained, run
 from fencepost.storage.postgres.transaction import AnotherServer, PostgresTransaction
 from fencepost.storage.steps import Read, Steps, rows_of
 
@@ -265,13 +265,8 @@ def open_store(url: str, *, create: bool, clock: Clock | None) -> PostgresStore:
     with closing(connect(address)) as connection:
         try:
             if create:
-                schema.install(connection, (clock or SystemClock()).wall())
+                schema.install(connection, None if clock is None else clock.wall())
             schema.check(connection, address.shown)
         except psycopg.Error as error:
             raise explained(error, address.shown) from error
     return PostgresStore(address, clock)
-
-
-def install_into(connection: Connection, now: int) -> bool:
-    """Install our tables in an application's own database, beside what is there."""
-    return schema.install(connection, now)

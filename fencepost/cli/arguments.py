@@ -209,8 +209,14 @@ def verify(parser: ArgumentParser) -> None:
 
 
 def init(parser: ArgumentParser) -> None:
-    parser.add_argument("--into", metavar="APP.db", help="beside an application's own tables")
+    parser.add_argument(
+        "--into", metavar="APP.db", help="beside an application's own tables: a file, or a URL"
+    )
     parser.add_argument("--force", action="store_true", help="begin anew where a store is")
+
+
+def migrate(parser: ArgumentParser) -> None:
+    parser.add_argument("--show", action="store_true", help="print what would be run, run nothing")
 
 
 def backup(parser: ArgumentParser) -> None:

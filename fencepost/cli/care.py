@@ -11,6 +11,7 @@ from fencepost.cli.terminal import Progress, clean, colour_allowed, follow, pain
 from fencepost.clock import SECOND, SystemClock
 from fencepost.issues import InvalidRequest, Unavailable
 from fencepost.operate import care
+from fencepost.storage.address import is_postgres, without_password
 
 STYLES = {"ok": "good", "note": "dim", "warn": "warn", "bad": "bad"}
 
@@ -35,6 +36,8 @@ def init(args: Namespace, out: Out) -> int:
 
 def migrate(args: Namespace, out: Out) -> int:
     refuse_remote(args)
+    if args.show:
+        return _pending(args, out)
     done = care.migrate(args.store, allow_filesystem=args.allow_filesystem)
     if out.json:
         out.data(done)
@@ -42,9 +45,22 @@ def migrate(args: Namespace, out: Out) -> int:
         out.say(f"{done['path']}: schema {done['to']} already; nothing was changed")
     else:
         out.say(
-            f"{done['path']}: schema {done['from']} to {done['to']}: {', '.join(done['applied'])}",
-            f"as it was before: {done['backup']}",
+            f"{done['path']}: schema {done['from']} to {done['to']}: {', '.join(done['applied'])}"
         )
+        if done["backup"]:
+            out.say(f"as it was before: {done['backup']}")
+    return 0
+
+
+def _pending(args: Namespace, out: Out) -> int:
+    found = care.pending(args.store, allow_filesystem=args.allow_filesystem)
+    if out.json:
+        out.data(found)
+        return 0
+    if not found["pending"]:
+        out.say(f"{found['path']}: schema {found['to']} already; nothing is to be done")
+    for step in found["pending"]:
+        out.say(f"-- {step['name']}, sha256 {step['sha256']}", *step["sql"].splitlines())
     return 0
 
 
@@ -52,14 +68,16 @@ def uninstall(args: Namespace, out: Out) -> int:
     refuse_remote(args)
     if not args.force:
         raise InvalidRequest(
-            f"uninstall: every task, result and receipt in {args.store} would be gone; make a "
-            "backup, then say --force"
+            f"uninstall: every task, result and receipt in {without_password(args.store)} would be "
+            "gone; make a backup, then say --force"
         )
     done = care.uninstall(args.store, allow_filesystem=args.allow_filesystem)
     if out.json:
         out.data(done)
     else:
-        out.say(f"{done['path']}: dropped {', '.join(done['dropped'])}", "the file stays")
+        out.say(f"{done['path']}: dropped {', '.join(done['dropped'])}")
+        if not is_postgres(args.store):
+            out.say("the file stays")
     return 0
 
 

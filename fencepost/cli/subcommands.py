@@ -219,8 +219,9 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         ("fencepost --store work.db init", "fencepost init --into app.db"),
     ),
     "migrate": Subcommand(
-        "bring a store to this program's schema, after a backup", "care.migrate", arguments.none,
-        ("fencepost --store work.db migrate",),
+        "bring a store to this program's schema; a file after a backup", "care.migrate",
+        arguments.migrate,
+        ("fencepost --store work.db migrate", "fencepost --store work.db migrate --show"),
     ),
     "uninstall": Subcommand(
         "drop our tables from a database and nothing else", "care.uninstall", arguments.uninstall,

@@ -36,7 +36,7 @@ from fencepost.model import (
 )
 from fencepost.rules import authority
 from fencepost.storage import reading
-from fencepost.storage.address import is_postgres
+from fencepost.storage.address import is_postgres, psycopg_here
 from fencepost.storage.port import Store
 from fencepost.storage.sqlite import open_store
 from fencepost.storage.steps import Steps, rows_of
@@ -355,12 +355,7 @@ def open_handle(
 
 
 def _open_postgres(url: str, create: bool, clock: Clock | None) -> tuple[Store, str]:
-    try:
+    with psycopg_here():
         from fencepost.storage.postgres import open_store as open_postgres
-    except ImportError as error:
-        raise Unavailable(
-            f"PostgreSQL needs psycopg, which is not here ({error}): pip install "
-            "'fencepost[postgres]'"
-        ) from None
     store = open_postgres(url, create=create, clock=clock)
     return store, store.where

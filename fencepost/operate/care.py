@@ -1,4 +1,8 @@
-"""Care of a store's file: make one, migrate it after a backup, take our tables out again."""
+"""Care of a store: make one, show and apply migrations, take our tables out again.
+
+A path is a SQLite file, which is copied before it is migrated; a URL is a PostgreSQL database, of
+which its keepers have backups of their own.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,19 @@ import os
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.clock import Clock, SystemClock
 from fencepost.handle import open_handle
-from fencepost.issues import InvalidRequest
+from fencepost.issues import InvalidRequest, SchemaMismatch
+from fencepost.storage.address import is_postgres, psycopg_here
 from fencepost.storage.migrate import Migration
 from fencepost.storage.sqlite import install_into, upkeep
 from fencepost.storage.sqlite.place import check_place
 from fencepost.storage.sqlite.schema import MIGRATIONS
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
 def init(
@@ -32,8 +40,26 @@ def init(
     Raises Unavailable, SchemaMismatch, InvalidRequest.
     """
     if into and force:
-        raise InvalidRequest("init: force replaces a file, into adds to one; give one of the two")
-    clock = clock or SystemClock()
+        raise InvalidRequest("init: force replaces a store, into adds to what is there; give one")
+    if is_postgres(path):
+        now = None if clock is None else clock.wall()
+        shown, created = _postgres().make(path, now, into=into, force=force)
+    else:
+        shown, created = _made(path, into, force, allow_filesystem, clock or SystemClock())
+    with open_handle(path, allow_filesystem=allow_filesystem, clock=clock) as handle:
+        about = handle.about()
+    return {
+        "path": shown,
+        "created": created,
+        "schema_version": about["schema_version"],
+        "writer_id": about["writer_id"],
+    }
+
+
+def _made(
+    path: str, into: bool, force: bool, allow_filesystem: str | None, clock: Clock
+) -> tuple[str, bool]:
+    """Make a file. Returns its whole path, and whether it held no store."""
     place = check_place(Path(path), allow_filesystem)
     if force and place.exists:
         upkeep.remove(place)
@@ -41,42 +67,80 @@ def init(
     was_store = place.exists and upkeep.stored_version(place) is not None
     if into:
         install_into(path, now=clock.wall(), allow_filesystem=allow_filesystem)
-    with open_handle(
-        path, create=not into, allow_filesystem=allow_filesystem, clock=clock
-    ) as handle:
-        about = handle.about()
+    else:
+        open_handle(
+            path, create=True, allow_filesystem=allow_filesystem, clock=clock
+        ).close()  # fmt: skip
+    return str(place.path), not was_store
+
+
+def _postgres() -> ModuleType:
+    with psycopg_here():
+        from fencepost.storage.postgres import upkeep as of_postgres
+    return of_postgres
+
+
+def pending(
+    path: str,
+    steps: Sequence[Migration] | None = None,
+    *,
+    allow_filesystem: str | None = None,
+) -> dict[str, Any]:
+    """What `migrate` would do: `path`, `from` and `to` (schema versions), `pending` (a name, a
+    SHA-256 and the SQL of each step). Raises what it would raise, and changes nothing."""
+    if is_postgres(path):
+        module = _postgres()
+        shown, version = module.stored_version(path)
+        known = module.schema.MIGRATIONS if steps is None else steps
+    else:
+        place = upkeep.existing(path, allow_filesystem)
+        shown, version = str(place.path), upkeep.checked_version(place)
+        known = MIGRATIONS if steps is None else steps
+    if version > len(known):
+        raise SchemaMismatch(
+            f"{shown} has schema {version}; this program knows up to {len(known)}: use a newer one"
+        )
     return {
-        "path": str(place.path),
-        "created": not was_store,
-        "schema_version": about["schema_version"],
-        "writer_id": about["writer_id"],
+        "path": shown,
+        "from": version,
+        "to": len(known),
+        "pending": [
+            {"name": step.name, "sha256": step.sha256, "sql": step.sql} for step in known[version:]
+        ],
     }
 
 
 def migrate(
     path: str,
-    steps: Sequence[Migration] = MIGRATIONS,
+    steps: Sequence[Migration] | None = None,
     *,
     allow_filesystem: str | None = None,
     clock: Clock | None = None,
 ) -> dict[str, Any]:
-    """Bring a store to this program's schema, after a copy of it that has been checked.
+    """Bring a store to this program's schema; a file after a copy of it that has been checked.
 
     Returns `path`, `from` and `to` (schema versions), `applied` (names of migrations) and
-    `backup` (where the copy is; None where there was nothing to do). Raises SchemaMismatch for a
-    store that is newer than this program, Unavailable for a file that is no store.
+    `backup` (where the copy is; None where there was nothing to do, and for a database). Raises
+    SchemaMismatch for a store that is newer than this program, Unavailable for what is no store.
     """
-    place = upkeep.existing(path, allow_filesystem)
-    version = upkeep.stored_version(place)
-    backup = _free_name(place.path, f".schema-{version}")
     now = (clock or SystemClock()).wall()
-    before, applied = upkeep.migrate(place, now, backup, steps)
+    backup = None
+    if is_postgres(path):
+        module = _postgres()
+        known = module.schema.MIGRATIONS if steps is None else steps
+        shown, before, applied = module.migrate(path, now, known)
+    else:
+        place = upkeep.existing(path, allow_filesystem)
+        shown, version = str(place.path), upkeep.stored_version(place)
+        backup = _free_name(place.path, f".schema-{version}")
+        known = MIGRATIONS if steps is None else steps
+        before, applied = upkeep.migrate(place, now, backup, known)
     return {
-        "path": str(place.path),
+        "path": shown,
         "from": before,
         "to": before + len(applied),
         "applied": applied,
-        "backup": str(backup) if applied else None,
+        "backup": str(backup) if applied and backup else None,
     }
 
 
@@ -94,5 +158,8 @@ def uninstall(path: str, *, allow_filesystem: str | None = None) -> dict[str, An
 
     Everything in them is gone. The file stays, also where nothing else is in it.
     """
+    if is_postgres(path):
+        shown, dropped = _postgres().uninstall(path)
+        return {"path": shown, "dropped": dropped}
     place = upkeep.existing(path, allow_filesystem)
     return {"path": str(place.path), "dropped": upkeep.uninstall(place)}

@@ -8,8 +8,10 @@ nobody can say where its password ends.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from fencepost.issues import InvalidRequest
+from fencepost.issues import InvalidRequest, Unavailable
 from fencepost.record import dataclass
 
 SCHEMES = ("postgresql://", "postgres://")
@@ -27,6 +29,18 @@ CONNECT_SECONDS = 10
 def is_postgres(address: object) -> bool:
     """Whether this names a PostgreSQL database."""
     return type(address) is str and address.lower().startswith(SCHEMES)
+
+
+@contextmanager
+def psycopg_here() -> Iterator[None]:
+    """Around an import of the PostgreSQL back end. Raises Unavailable where its driver is not."""
+    try:
+        yield
+    except ImportError as error:
+        raise Unavailable(
+            f"PostgreSQL needs psycopg, which is not here ({error}): pip install "
+            "'fencepost[postgres]'"
+        ) from None
 
 
 def without_password(address: str) -> str:

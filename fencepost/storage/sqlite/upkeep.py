@@ -52,6 +52,14 @@ def stored_version(place: Place) -> int | None:
         raise explained(error, str(place.path)) from error
 
 
+def checked_version(place: Place) -> int:
+    """The same of a file that has to hold one. Raises Unavailable."""
+    version = stored_version(place)
+    if version is None:
+        raise Unavailable(f"{place.path} is not a Fencepost store")
+    return version
+
+
 def remove(place: Place) -> None:
     """Remove a file that holds a store (of any version) or nothing. Whoever has it open goes on
     with what nobody else sees. Raises Unavailable where there is something of somebody else's."""

@@ -127,6 +127,36 @@ def test_after_the_grace_what_is_unfinished_is_given_back_with_its_mark(fp, tmp_
     assert (lease.progress, lease.attempt) == ({"page": 9}, 1)
 
 
+def test_a_hangup_that_was_ignored_before_stays_ignored(fp, tmp_path):
+    """As under `nohup`: whoever started it has gone, and it works on."""
+    fill(fp, 1)
+    with Life(tmp_path, *SH, SAYS + "sleep 600", hangup=signal.SIG_IGN) as life:
+        comes_true(lambda: lines(tmp_path, "begun"))
+        life.signal(signal.SIGHUP)
+        fill(fp, 1)
+        fp.cancel(next(fp.tasks("q", state="leased")).task_id)
+        comes_true(lambda: len(lines(tmp_path, "begun")) == 2)
+        assert life.child.poll() is None
+
+
+def test_a_task_that_kills_its_worker_runs_out_of_attempts_and_harms_no_other(fp, tmp_path):
+    """Each next life fails what had been begun, so the poison is dead after its attempts."""
+    fp.queue_set("q", max_attempts=3, lease_seconds=600)
+    fill(fp, 3)
+    kills = 'read n; echo "$n" >> "$OUT/begun"; [ "$n" != 1 ] || '
+    kills += 'kill -9 $(cut -d" " -f4 "/proc/$PPID/stat"); echo 1'  # the parent of its shim
+    ended = []
+    for _ in range(5):
+        with Life(tmp_path, *SH, kills, flags=("--exit-when-empty",)) as life:
+            ended.append(life.child.wait(30))
+    assert ended == [-9, -9, -9, 0, 0]
+    assert lines(tmp_path, "begun").count("1") == 3
+    poison = next(fp.tasks("q", state="dead"))
+    assert (poison.attempt, fp.task(poison.task_id).payload) == (3, 1)
+    assert "died" in poison.reason and list(fp.results(poison.task_id)) == []
+    assert [task.attempt for task in fp.tasks("q", state="done")] == [1, 1]
+
+
 def test_a_command_that_ends_well_because_it_was_told_to_end_has_completed_nothing(fp, tmp_path):
     fill(fp, 1)
     with Life(tmp_path, *SH, SAYS + "trap 'exit 0' TERM; while :; do sleep 0.05; done",

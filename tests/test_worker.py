@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 
@@ -10,7 +11,8 @@ from helpers.stand import QUEUE
 from helpers.whole_worker import fill, results, run, states, store, worker
 from helpers.working import Way, down, lost
 
-from fencepost.worker import Block, GiveUp, HandBack, Retry
+from fencepost.issues import InvalidRequest
+from fencepost.worker import Block, GiveUp, HandBack, Retry, verdicts
 
 
 @pytest.fixture
@@ -101,6 +103,60 @@ def test_what_a_handler_raises_is_how_its_task_is_settled(fp, raised, state, cou
     assert run(fp, handler) == ("done", counted)
     (task,) = fp.tasks(QUEUE)
     assert (task.state, task.reason) == (state, str(raised))
+
+
+@pytest.mark.parametrize("kind", [Retry, GiveUp, Block])
+def test_a_reason_may_be_the_error_itself(fp, kind):
+    fp.queue_set(QUEUE, max_attempts=1)
+    fill(fp, 1)
+
+    def handler(work):
+        raise kind(ValueError("no page"))
+
+    assert run(fp, handler) == ("done", {kind.what: 1})
+    (task,) = fp.tasks(QUEUE)
+    assert task.state in ("dead", "blocked") and task.reason == "no page"
+
+
+def test_whatever_goes_wrong_in_settling_a_task_fails_its_attempt(fp, monkeypatch):
+    """Else nobody would settle it, and it would be renewed as long as the worker lives."""
+    fp.queue_set(QUEUE, max_attempts=1)
+    fill(fp, 2)
+    tidy, met = verdicts.tidy_reason, []
+
+    def broken(text):
+        if text == "first" and not met.append(1):
+            raise RecursionError
+        return tidy(text)
+
+    def handler(work):
+        if work.payload == 0:
+            raise GiveUp("first")
+
+    monkeypatch.setattr(verdicts, "tidy_reason", broken)
+    assert run(fp, handler) == ("done", {"retry": 1, "complete": 1})
+    assert next(fp.tasks(QUEUE, state="dead")).reason.endswith("cannot be sent: RecursionError")
+
+
+def test_a_handler_that_has_not_worked_when_it_returns_is_refused_at_once(fp):
+    async def later(work):
+        return 1
+
+    def pages(work):
+        yield 1
+
+    async def both(work):
+        yield 1
+
+    class Called:
+        async def __call__(self, work):
+            return 1
+
+    for handler in (later, pages, both, Called()):
+        with pytest.raises(InvalidRequest, match="function"):
+            worker(fp, handler)
+    fill(fp, 1)
+    assert run(fp, lambda work: asyncio.run(later(work))) == ("done", {"complete": 1})
 
 
 def test_what_is_handed_back_costs_no_attempt(fp):

@@ -204,6 +204,53 @@ def test_a_mark_whose_renewal_fails_is_told_with_the_next():
         assert own.stand.fp.task(held.lease.task_id).progress == [1]
 
 
+@pytest.mark.parametrize("later", [{"pages": {1}}, {"pages": "x" * MAX_PROGRESS_BYTES}])
+def test_a_mark_is_told_as_it_was_when_it_was_made_and_spoils_no_other_lease(later):
+    """Whoever made it may go on with the same object, while the renewal of all has not gone out."""
+    with desk() as own:
+        leases = [own.hold(lease_seconds=9) for _ in range(3)]
+        mark = {"pages": [1]}
+        own.beat.mark(leases[0], mark)
+        mark.update(later)
+        own.live(60)
+        assert own.stand.fp.task(leases[0].lease.task_id).progress == {"pages": [1]}
+        assert not any(held.lost.is_set() for held in leases)
+
+
+@pytest.mark.parametrize("fails", ["renewed", "lost"])
+def test_work_that_cannot_be_told_keeps_it_from_no_other(fails):
+    def broken(held):
+        if held.lost.is_set() == (fails == "lost"):
+            raise LookupError("its pipe has gone")
+
+    with desk() as own:
+        leases = [own.hold(lease_seconds=9) for _ in range(3)]
+        for held in leases:
+            held.listen(broken)
+        if fails == "renewed":
+            own.live(60)
+            assert not any(held.lost.is_set() for held in leases)
+        else:
+            own.way.before = [down] * 1_000
+            own.live(9)
+            assert all(held.why == "lease_expired" for held in leases)
+
+
+def test_the_thread_that_keeps_leases_goes_on_after_an_error(monkeypatch):
+    with desk() as own:
+        asked = []
+
+        def judge():
+            asked.append(1)
+            if len(asked) == 1:
+                raise ZeroDivisionError
+            own.beat.stop()
+
+        monkeypatch.setattr(own.beat, "judge", judge)
+        own.beat._run()
+        assert len(asked) == 2
+
+
 def test_a_mark_that_cannot_be_kept_is_refused_where_it_is_made():
     with desk() as own:
         held = own.hold(lease_seconds=60)

@@ -17,6 +17,7 @@ from helpers.whole_worker import store
 from helpers.working import down
 
 import fencepost
+from fencepost import alone as lock
 from fencepost.machine import claims as machine_claims
 from fencepost.worker import beat, claims, held, memory, runtime, settle
 
@@ -50,6 +51,14 @@ def with_settler(law, *more):
 
 def alone(law, *more):
     return lambda folder: law(*more)
+
+
+def with_patch(law):
+    def run(folder):
+        with pytest.MonkeyPatch.context() as patch:
+            law(patch)
+
+    return run
 
 
 def in_folder(law):
@@ -86,6 +95,16 @@ PLANTED = {
     "the end of the hold is a lost lease": (
         beat.Beat._refused, "if ends_a_lease(code):", "if True:",
         alone(beats.test_the_end_of_the_hold_is_no_lost_lease_and_is_told_in_time)),
+    "a mark is the object itself": (
+        beat.Beat.mark, "(kept,)", "(progress,)",
+        alone(beats.test_a_mark_is_told_as_it_was_when_it_was_made_and_spoils_no_other_lease,
+              {"pages": {1}})),
+    "the thread that keeps leases dies of an error": (
+        beat.Beat._run, "pause = 0.1", "return",
+        with_patch(beats.test_the_thread_that_keeps_leases_goes_on_after_an_error)),
+    "work that cannot be told is an error": (
+        held.Held._tell, "except Exception:", "except ZeroDivisionError:",
+        alone(beats.test_work_that_cannot_be_told_keeps_it_from_no_other, "renewed")),
     "a mark that was not heard is forgotten": (
         beat.Beat._again, "held.beat_at =", "held.pending, held.beat_at = None,",
         alone(beats.test_a_mark_whose_renewal_fails_is_told_with_the_next)),
@@ -105,7 +124,7 @@ PLANTED = {
         memory.Memory._write, "os.fsync(self._file)", "pass",
         in_folder(memories.test_the_line_is_on_the_disk_before_the_call_returns)),
     "nobody is locked out": (
-        memory._locked, "fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass",
+        lock.alone, "fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass",
         in_folder(memories.test_two_workers_of_one_name_are_refused_with_the_process_that_runs)),
     "a claim is not remembered": (
         claims.Claims._remembered, "self._memory.claiming(request)", "pass",

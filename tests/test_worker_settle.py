@@ -147,3 +147,19 @@ def test_whatever_a_round_meets_nothing_is_forgotten(own):
     own.way.before = [broken]
     assert not own.settler.round() and own.settler.open == 1
     assert own.settler.round() and own.results() == 1
+
+
+def test_a_task_whose_end_cannot_be_told_keeps_it_from_no_other(own):
+    told = own.settler._told
+
+    def broken(each, outcome):
+        if not own.told and not own.why:
+            own.why.append("broken")
+            raise ZeroDivisionError
+        told(each, outcome)
+
+    own.settler._told = broken
+    for _ in range(3):
+        own.complete()
+    assert own.settler.round() and own.settler.open == 0
+    assert len(own.told) == 2 and own.results() == 3

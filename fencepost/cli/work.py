@@ -84,7 +84,8 @@ def _options(args: Namespace) -> Options:
 
 @contextmanager
 def _signals(runtime: Runtime) -> Iterator[list[int]]:
-    """The first signal stops well, the second at once. What came, in order."""
+    """The first signal stops well, the second at once. What came, in order. A hangup that was
+    ignored before stays so: that is what `nohup` is for."""
     came: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -94,8 +95,9 @@ def _signals(runtime: Runtime) -> Iterator[list[int]]:
         else:
             runtime.abort()
 
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP")
-               if hasattr(signal, name)]  # fmt: skip
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield came

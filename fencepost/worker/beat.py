@@ -15,6 +15,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Protocol
 
+from fencepost import canonical
 from fencepost.clock import SECOND
 from fencepost.commands import Command, Request
 from fencepost.fields import progress as checked_progress
@@ -86,10 +87,12 @@ class Beat:
             return list(self._held.values())
 
     def mark(self, held: Held, progress: object) -> None:
-        """Renew soon, at most once a second, and tell this mark. Raises InvalidRequest."""
-        checked_progress(progress, "progress")
+        """Renew soon, at most once a second, and tell this mark as it is now: whoever made it may
+        change it meanwhile. Raises InvalidRequest."""
+        mark = canonical.dumps(checked_progress(progress, "progress"))
+        kept = canonical.loads(mark, max_bytes=len(mark), what="progress")
         with self._lock:
-            held.pending = (progress,)
+            held.pending = (kept,)
             soon = max(self._fp.steady(), held.sent_at + MARK_PAUSE)
             if held.beat_at is not None:
                 held.beat_at = min(held.beat_at, soon)
@@ -174,10 +177,15 @@ class Beat:
 
     def _run(self) -> None:
         while not self._ended:
-            self.judge()
-            if leases := self.due():
-                self._hand_out(leases)
-            self._wake.wait(self.pause() / SECOND)
+            try:
+                self.judge()
+                if leases := self.due():
+                    self._hand_out(leases)
+                pause = self.pause() / SECOND
+            except Exception:  # noqa: BLE001  # the thread that keeps leases must not die of anything
+                _log.exception("keeping the leases met an error, and goes on")
+                pause = 0.1
+            self._wake.wait(pause)
             self._wake.clear()
 
     def pause(self) -> int:

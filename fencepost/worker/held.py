@@ -12,9 +12,12 @@ from typing import Any, NamedTuple
 from fencepost.clock import SECOND
 from fencepost.commands import Renew
 from fencepost.handle.lease import Lease, Moment
+from fencepost.log import Log
 
 LONGEST_GRACE = 5 * SECOND
 STOPPING = "stopping"
+
+_log = Log("fencepost.worker")
 
 
 class Pace(NamedTuple):
@@ -121,4 +124,7 @@ class Held:
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:
-            listener(self)
+            try:
+                listener(self)
+            except Exception:  # noqa: BLE001  # one that fails must not keep it from the others
+                _log.exception("telling the work on task %s failed", self.lease.task_id)

@@ -166,7 +166,8 @@ class Runtime:
         self.settler.hurry()
         answered = steady() + int(LAST_SECONDS * SECOND)
         told = self._until(lambda: self.settler.open == 0, answered)
-        claimed = self._until(lambda: self._claims.ended(0), answered)
+        heard = answered if self._trouble is None else steady() + SECOND
+        claimed = self._until(lambda: self._claims.ended(0), heard)
         told = told and self._until(lambda: self.settler.open == 0, answered)
         if self._ending == "done" and not (told and claimed):
             self._ending = "left"
@@ -253,8 +254,9 @@ class Runtime:
         held.settling = True
         try:
             command = self._command(held, verdict)
-        except InvalidRequest as error:
-            verdict = Verdict("retry", reason=f"what it came to cannot be sent: {error}")
+        except Exception as error:  # noqa: BLE001  # else nobody would settle it, and it be renewed
+            told = str(error) if isinstance(error, InvalidRequest) else type(error).__name__
+            verdict = Verdict("retry", reason=f"what it came to cannot be sent: {told}")
             command = self._command(held, verdict)
         with self._lock:
             self._held[held.name] = held, verdict.what

@@ -137,7 +137,10 @@ class Settler:
                 over.append((each, outcome))
         self._memory.settled(each.name for each, _ in over)
         for each, outcome in over:
-            self._told(each, outcome)
+            try:
+                self._told(each, outcome)
+            except Exception:  # noqa: BLE001  # it is settled; the others have to hear it too
+                _log.exception("telling how task %s was settled failed", each.name)
         with self._changed:
             self.open -= len(over)
         if over:

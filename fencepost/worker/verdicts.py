@@ -71,9 +71,9 @@ class Settle(Exception):
 
     what: What = "retry"
 
-    def __init__(self, reason: str = "", *, retry_seconds: int | None = None) -> None:
+    def __init__(self, reason: object = "", *, retry_seconds: int | None = None) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)  # `raise Retry(error)` too
         self.retry_seconds = retry_seconds
 
 

@@ -36,7 +36,7 @@ class Life:
 
     def __init__(
         self, folder: Path, *argv: str, worker: str = "w", flags: tuple[object, ...] = (),
-        store: object = None, **variables: str,
+        store: object = None, hangup: signal.Handlers = signal.SIG_DFL, **variables: str,
     ) -> None:  # fmt: skip
         self.folder, self.worker = folder, worker
         self.store = folder / "fencepost.db" if store is None else store
@@ -45,10 +45,12 @@ class Life:
             folder / f"state-{worker}", *flags, "--", *argv,
         )  # fmt: skip
         self.errors = (folder / f"{worker}.err").open("ab")
+        before = signal.signal(signal.SIGHUP, hangup)  # the child begins with it, as from a shell
         self.child = subprocess.Popen(
             words, cwd=folder, env=environment(OUT=str(folder), **variables),
             stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True,
         )  # fmt: skip
+        signal.signal(signal.SIGHUP, before)
 
     def __enter__(self) -> Self:
         return self

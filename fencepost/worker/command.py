@@ -10,7 +10,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from fencepost import canonical
@@ -22,6 +21,7 @@ from fencepost.record import dataclass
 from fencepost.worker import containment
 from fencepost.worker.beat import Beat
 from fencepost.worker.containment import Ended, Fds, Limits, Tree
+from fencepost.worker.folder import Folder
 from fencepost.worker.held import STOPPING, Held
 from fencepost.worker.isolation import Isolate
 from fencepost.worker.pipes import Pipes
@@ -108,7 +108,7 @@ class Commands:
         self._command, self._scope, self._cookie = command, scope, cookie
         self._trees: set[Tree] = set()
         self._lock = threading.Lock()
-        self._folder: str | None = None
+        self._folder = Folder(cookie)
 
     def perform(self, held: Held, beat: Beat) -> Verdict | None:
         try:
@@ -133,13 +133,12 @@ class Commands:
 
     def close(self) -> None:
         """Remove the folder of results."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
 
     def _run(self, held: Held, beat: Beat) -> Run:
         with ExitStack() as stack:
             payload = stack.enter_context(_file(held.lease.grant.payload or b"null"))
-            result = self._place(held)
+            result = self._folder.file(f"{held.lease.fence}.json")
             stack.callback(_unlink, result)
             pipes = stack.enter_context(
                 Pipes(self._command.output_bytes, lambda line: _mark(held, beat, line))
@@ -193,12 +192,6 @@ class Commands:
         tree.finish(FINISH_SECONDS)
         with self._lock:
             self._trees.discard(tree)
-
-    def _place(self, held: Held) -> str:
-        with self._lock:
-            if self._folder is None:
-                self._folder = tempfile.mkdtemp(prefix="fencepost-work-")
-            return str(Path(self._folder, f"{held.lease.fence}.json"))
 
 
 def of_run(held: Held, run: Run) -> Verdict | None:

@@ -15,7 +15,7 @@ from fencepost.machine.needs import Needs, Sent, needs
 from fencepost.machine.retention import ERASED_AT_ONCE, retention
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import QueueSettings, Scope, StoreState, TaskRow, Token
-from fencepost.storage.steps import Steps, one
+from fencepost.storage.steps import Ask, Steps, one, together
 
 TimeOf = Callable[[StoreState, int | None], tuple[int, int]]
 """(the store's time, the wall clock); given a database's own clock it goes by that one."""
@@ -28,8 +28,11 @@ class Backing(Protocol):
 
     read_only: bool
 
-    def store(self, sent: Sequence[Sent]) -> Steps[StoreState]:
-        """The store's row, held to the commit: whoever has to be alone waits for us."""
+    def row(self, sent: Sequence[Sent]) -> Ask:
+        """Asks for the store's row, held to the commit: whoever has to be alone waits for us."""
+
+    def state(self, row: tuple[Any, ...]) -> StoreState:
+        """What the row says."""
 
     def bury(self, lookup: str) -> bytes:
         """The lookup of an erased key."""
@@ -46,15 +49,15 @@ def load(
 ) -> Steps[Loaded]:
     """All rows that these commands need. The time is asked once the named ones are held."""
     wanted = needs(sent)
-    store = yield from backing.store(sent)
-    loaded = Loaded(0, store, draw, backing.read_only)
-    yield from _scopes_and_queues(loaded, wanted)
-    yield from _tokens(loaded, wanted)
-    yield from _tasks(loaded, wanted)
+    first = yield from _first(backing.row(sent), wanted)
+    loaded = Loaded(0, backing.state(first["store"][0]), draw, backing.read_only)
+    yield from _scopes_and_queues(loaded, wanted, first)
+    yield from _tokens(loaded, wanted, first)
+    yield from _tasks(loaded, wanted, first)
     yield from _receipts(loaded, wanted, backing.bury)
     yield from _destinations(loaded)
     yield from _of_tasks(loaded, wanted)
-    loaded.now, loaded.wall = yield from backing.moment(store, time_of)
+    loaded.now, loaded.wall = yield from backing.moment(loaded.store, time_of)
     named = len(wanted.tasks)
     for (scope, queue), limit in wanted.claims.items():
         yield from _pool(loaded, scope, queue, limit + named)
@@ -69,13 +72,26 @@ def load(
     return loaded
 
 
-def _scopes_and_queues(loaded: Loaded, wanted: Needs) -> Steps[None]:
-    rows = yield one("scopes", names=sorted(wanted.scopes))
-    for scope, policy_version, revoked, retain_seconds in rows:
-        loaded.scopes[scope] = Scope(scope, policy_version, bool(revoked), retain_seconds)
+Rows = dict[str, list[tuple[Any, ...]]]
+
+
+def _first(store: Ask, wanted: Needs) -> Steps[Rows]:
+    """What can be asked before anything is known, the store's row before all."""
+    asks = {"store": store, "scopes": one("scopes", names=sorted(wanted.scopes))}
     if wanted.queues:
-        rows = yield one("queues_by_name", names=sorted(wanted.queues))
-        _add_queues(loaded, rows)
+        asks["queues"] = one("queues_by_name", names=sorted(wanted.queues))
+    if wanted.tokens:
+        asks["tokens"] = one("tokens_by_id", ids=sorted(wanted.tokens))
+    if wanted.tasks:
+        ids = sorted(task_id for _, task_id in wanted.tasks)
+        asks["tasks"] = one("tasks_by_id", ids=ids)
+    return dict(zip(asks, (yield together([*asks.values()])), strict=True))
+
+
+def _scopes_and_queues(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
+    for scope, policy_version, revoked, retain_seconds in first["scopes"]:
+        loaded.scopes[scope] = Scope(scope, policy_version, bool(revoked), retain_seconds)
+    _add_queues(loaded, first.get("queues", ()))
     for scope in sorted(wanted.all_queues):
         rows = yield one("queues_of_scope", scope=scope)
         _add_queues(loaded, rows)
@@ -97,11 +113,9 @@ def queue_row(row: tuple[Any, ...]) -> QueueRow:
     return QueueRow(row_id, scope, queue, QueueSettings(**values), bool(is_destination))
 
 
-def _tokens(loaded: Loaded, wanted: Needs) -> Steps[None]:
+def _tokens(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
     """Those that callers have shown or a command ends, and whether a new one is known already."""
-    if wanted.tokens:
-        rows = yield one("tokens_by_id", ids=sorted(wanted.tokens))
-        loaded.tokens.update((row[0], token_row(row)) for row in rows)
+    loaded.tokens.update((row[0], token_row(row)) for row in first.get("tokens", ()))
     for digest in wanted.digests_of_tokens:
         for row in (yield one("token_by_sha256", sha256=digest)):
             loaded.digests_of_tokens[digest] = row[0]
@@ -114,11 +128,10 @@ def token_row(row: tuple[Any, ...]) -> Token:
     return Token(token_id, scope, kind, actor, names, *times)
 
 
-def _tasks(loaded: Loaded, wanted: Needs) -> Steps[None]:
+def _tasks(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
     """The tasks that the commands name, by id and by key."""
-    if wanted.tasks:
-        rows = yield one("tasks_by_id", ids=sorted(task_id for _, task_id in wanted.tasks))
-        yield from _add_tasks(loaded, rows)
+    if first.get("tasks"):
+        yield from _add_tasks(loaded, first["tasks"])
     keys = sorted(
         (loaded.queues[scope, queue].id, key)
         for scope, queue, key in wanted.keys
@@ -136,13 +149,13 @@ def _tasks(loaded: Loaded, wanted: Needs) -> Steps[None]:
 def _receipts(loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes]) -> Steps[None]:
     """What is stored under the commands' keys, and the tasks of stored claims, whose leases a
     replay shows if they still live, and, where a purge may take the last, of stored enqueues."""
-    if wanted.lookups:
-        rows = yield one("receipts_by_key", keys=sorted(wanted.lookups))
+    lookups = wanted.lookups | {task_lookup(*key) for key in wanted.keys}
+    if lookups:
+        known = one("receipts_by_key", keys=sorted(wanted.lookups))
+        rows, any_tombstone = yield together([known, one("any_tombstone")])
         for key, *stored in rows:
             loaded.receipts[key] = Stored(*stored)
-    lookups = wanted.lookups | {task_lookup(*key) for key in wanted.keys}
-    if lookups and (yield one("any_tombstone")):
-        for lookup in sorted(lookups):
+        for lookup in sorted(lookups) if any_tombstone else ():
             if (yield one("tombstone", lookup=bury(lookup))):
                 loaded.tombstones.add(lookup)
     shown = ("claim", "enqueue") if wanted.purges else ("claim",)
@@ -206,28 +219,28 @@ def buried(secret: bytes, lookup: str) -> bytes:
 def _of_tasks(loaded: Loaded, wanted: Needs) -> Steps[None]:
     """What is read by the row ids of loaded tasks."""
     tasks = loaded.tasks
-    requests = [
-        (tasks[task_id].id, request_id(sha256))
-        for task_id, sha256 in wanted.digests
-        if task_id in tasks
+    results = [
+        (task.id, task.round, sha256)
+        for task_id, sha256 in wanted.results
+        if (task := tasks.get(task_id)) is not None and task.revision
     ]
-    if requests:
-        rows = yield one("receipts_by_request", requests=requests)
-        for task, *columns in rows:
-            stored = Stored(*columns)
-            if stored.request_sha256 is not None:
-                loaded.digests.setdefault((task, stored.request_sha256), stored)
-    for task_id, sha256 in wanted.results:
-        task = tasks.get(task_id)
-        if task is not None and task.revision:
-            place = {"task": task.id, "round": task.round, "sha256": sha256}
-            for (number,) in (yield one("result_entry", **place)):
-                loaded.results[task.id, task.round, sha256] = number
-    for task_id, revision in wanted.revisions:
-        if task_id in tasks:
-            row = tasks[task_id].id
-            for (commitment,) in (yield one("commitment", task=row, revision=revision)):
-                loaded.commitments[row, revision] = commitment
+    revisions = [(tasks[t].id, revision) for t, revision in wanted.revisions if t in tasks]
+    digests = [(tasks[t].id, request_id(sha256)) for t, sha256 in wanted.digests if t in tasks]
+    asks = [one("result_entry", task=t, round=r, sha256=sha256) for t, r, sha256 in results]
+    asks += [one("commitment", task=task, revision=revision) for task, revision in revisions]
+    if digests:
+        asks.append(one("receipts_by_request", requests=digests))
+    found = (yield together(asks)) if asks else []
+    for place, rows in zip(results, found, strict=False):
+        for (number,) in rows:
+            loaded.results[place] = number
+    for reviewed, rows in zip(revisions, found[len(results) :], strict=False):
+        for (commitment,) in rows:
+            loaded.commitments[reviewed] = commitment
+    for task_row_id, *columns in found[-1] if digests else ():
+        stored = Stored(*columns)
+        if stored.request_sha256 is not None:
+            loaded.digests.setdefault((task_row_id, stored.request_sha256), stored)
     for task_id in wanted.children:
         if task_id in tasks:
             parent = tasks[task_id].id
@@ -245,12 +258,13 @@ def _pool(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None]:
     loaded.pool[scope, queue] = pool
     if row is None:
         return
+    asks = [
+        one("ready_tasks", queue_id=row.id, limit=limit),
+        one("lapsed_tasks", queue_id=row.id, now=loaded.now, limit=limit + SWEPT_BY_A_CLAIM),
+    ]
     if not loaded.read_only:
-        yield one("promote_due", queue_id=row.id, now=loaded.now)
-    ready = yield one("ready_tasks", queue_id=row.id, limit=limit)
-    ended = yield one(
-        "lapsed_tasks", queue_id=row.id, now=loaded.now, limit=limit + SWEPT_BY_A_CLAIM
-    )
+        asks.insert(0, one("promote_due", queue_id=row.id, now=loaded.now))
+    *_, ready, ended = yield together(asks)
     loaded.lapsed[scope, queue] = [row[1] for row in ended]
     found = yield from _add_tasks(loaded, [*ready, *ended])
     pool.extend((-task.priority, task.id, task.task_id) for task in found)

@@ -42,19 +42,20 @@ def save(changes: Changes, loaded: Loaded, bury: Bury) -> Steps[None]:
     if changes.kept:
         asks += _kept(changes, loaded)
     if not changes.erases():
-        yield from _written([*asks, _store(changes, loaded)])
+        yield from _written([*asks, *_store(changes, loaded)])
         return
-    if asks:
-        yield from _written(asks)
+    yield from _written(asks)
     for task in changes.erased:
         yield from _erase(task, bury)
     if changes.purged:
         yield from _purge(changes.purged, loaded, bury)
-    yield from _written([_store(changes, loaded)])
+    yield from _written([*_store(changes, loaded)])
 
 
 def _written(asks: list[Ask]) -> Steps[None]:
     """Run them together. A guard that trips undoes the transaction."""
+    if not asks:
+        return
     for ask, answer in zip(asks, (yield together(asks)), strict=True):
         if ask.name in GUARDED and answer != len(ask.rows or ()):
             raise GuardTripped(
@@ -231,10 +232,13 @@ def _drop_content(tasks: list[TaskRow]) -> Steps[None]:
         yield many(name, rows)
 
 
-def _store(changes: Changes, loaded: Loaded) -> Ask:
+def _store(changes: Changes, loaded: Loaded) -> Iterator[Ask]:
     store, before = changes.store, loaded.store
     assert store is not None
-    return one(
+    same = (store.epoch, store.floor) == (before.epoch, before.floor)
+    if loaded.drawn is not None and same:
+        return  # its counters are sequences, and its row is held
+    yield one(
         "update_store", epoch=store.epoch, floor=store.floor, last_fence=store.last_fence,
         last_task=store.last_task, last_entry=store.last_entry, mark=store.mark,
         writer_id=before.writer_id, loaded_epoch=before.epoch, loaded_fence=before.last_fence,

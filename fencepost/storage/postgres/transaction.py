@@ -18,7 +18,7 @@ from fencepost.storage import loading, saving
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.postgres.commit import commit
 from fencepost.storage.postgres.driver import STATEMENTS, Connection, explained, link_of, run
-from fencepost.storage.steps import Steps, one, rows_of
+from fencepost.storage.steps import Ask, Steps, one, rows_of
 
 T = TypeVar("T")
 BEGIN = [one("begin"), one("settings")]
@@ -73,6 +73,8 @@ class PostgresTransaction:
         )
 
     def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Loaded:
+        if self._secret is None:  # once: no statement can be run in the middle of steps
+            self._secret = self.run(loading.secret())[0][-1]
         return self.run(loading.load(sent, time_of, draw, self))
 
     def save(self, changes: Changes, loaded: Loaded) -> None:
@@ -96,13 +98,16 @@ class PostgresTransaction:
 
     # -- a Backing for loading.py
 
-    def store(self, sent: Sequence[Sent]) -> Steps[StoreState]:
+    def row(self, sent: Sequence[Sent]) -> Ask:
         """Shared, or held alone where a command changes what all others are judged by."""
         alone = any(request.command.verb in ALONE for _, request in sent)
-        ((writer_id, *numbers, known),) = yield one("store_alone" if alone else "store_shared")
+        return one("store_alone" if alone else "store_shared")
+
+    def state(self, row: tuple[Any, ...]) -> StoreState:
+        *columns, known = row
         if not known:
             raise AnotherServer
-        return StoreState(writer_id, *numbers)
+        return StoreState(*columns)
 
     def moment(self, store: StoreState, time_of: TimeOf) -> Steps[tuple[int, int]]:
         """By the server's clock, which all who write have in common; a test injects its own."""
@@ -126,8 +131,5 @@ class PostgresTransaction:
 
     def bury(self, lookup: str) -> bytes:
         """The lookup of an erased key, under this store's secret."""
-        if self._secret is None:
-            rows: list[tuple[Any, ...]] = self.run(loading.secret())
-            self._secret = rows[0][-1]
         assert self._secret is not None
         return loading.buried(self._secret, lookup)

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
 from fencepost.machine.batch import Changes, Loaded
@@ -18,7 +18,7 @@ from fencepost.storage.loading import TimeOf
 from fencepost.storage.sqlite import scrub
 from fencepost.storage.sqlite.connect import make_durable
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
-from fencepost.storage.steps import Steps, one
+from fencepost.storage.steps import Ask, Steps, one
 
 T = TypeVar("T")
 
@@ -76,10 +76,12 @@ class SqliteTransaction:
         except sqlite3.Error as error:
             raise explained(error, self.where) from error
 
-    def store(self, sent: Sequence[Sent]) -> Steps[StoreState]:
+    def row(self, sent: Sequence[Sent]) -> Ask:
         """Held by the turn."""
-        ((writer_id, *numbers),) = yield one("store")
-        return StoreState(writer_id, *numbers)
+        return one("store")
+
+    def state(self, row: tuple[Any, ...]) -> StoreState:
+        return StoreState(*row)
 
     def moment(self, store: StoreState, time_of: TimeOf) -> Steps[tuple[int, int]]:
         """By this machine's clock: nobody on another one writes to the file."""

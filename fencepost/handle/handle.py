@@ -338,7 +338,7 @@ def open_handle(
     caller = caller_of(scope, actor, kind)
     store: Store
     if is_postgres(url):
-        store, address = _open_postgres(url, create, clock)
+        store, address, clock = _open_postgres(url, create, clock)
     elif "://" in url:
         raise InvalidRequest(f"{url.split(':', 1)[0]}:// is not a store that this can be done on")
     else:
@@ -354,8 +354,9 @@ def open_handle(
     return handle
 
 
-def _open_postgres(url: str, create: bool, clock: Clock | None) -> tuple[Store, str]:
+def _open_postgres(url: str, create: bool, clock: Clock | None) -> tuple[Store, str, Clock]:
+    """The store, its address, and the clock by which it goes: the server's."""
     with psycopg_here():
         from fencepost.storage.postgres import open_store as open_postgres
     store = open_postgres(url, create=create, clock=clock)
-    return store, store.where
+    return store, store.where, store.clock

@@ -40,7 +40,7 @@ def init(
     Raises Unavailable, SchemaMismatch, InvalidRequest.
     """
     if into and force:
-        raise InvalidRequest("init: force replaces a store, into adds to what is there; give one")
+        raise InvalidRequest("init: force replaces a store, into adds to one; give one of the two")
     if is_postgres(path):
         now = None if clock is None else clock.wall()
         shown, created = _postgres().make(path, now, into=into, force=force)

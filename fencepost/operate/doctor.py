@@ -6,50 +6,30 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
 
 from fencepost.clock import BEHIND_MARK, SECOND, to_rfc3339
 from fencepost.handle import Handle
 from fencepost.issues import Unavailable
+from fencepost.operate import doctor_postgres
+from fencepost.operate.finding import LEVELS, MIB, Facts, Finding, Level
 from fencepost.storage.sqlite.place import UNKNOWN, is_refused
 from fencepost.storage.sqlite.store import WAL_BYTES
 from fencepost.worker.containment import not_covered
 
-Level = Literal["ok", "note", "warn", "bad"]
-LEVELS: tuple[Level, ...] = ("ok", "note", "warn", "bad")
 WAL_RESET_FIXED = (3, 51, 3)
 TURN_SECONDS = 2.0
 LONG_WAIT = 0.5
 UNSEALED = 50_000
 LOW_DISK = 256 * 1024 * 1024
-MIB = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at. `advice` is empty where nothing has to be done."""
-
-    level: Level
-    name: str
-    message: str
-    advice: str = ""
-
-    def to_json(self) -> dict[str, str]:
-        return {
-            "level": self.level, "name": self.name, "message": self.message,
-            "advice": self.advice,
-        }  # fmt: skip
-
-
-Facts: TypeAlias = dict[str, Any]
 
 
 def doctor(handle: Handle) -> list[Finding]:
     """All findings. Looks only: the one thing that it takes, for a moment, is the turn."""
     facts = handle.about()
-    found = [finding for look in LOOKS for finding in look(facts)]
-    return [*found, *_turn(handle), *_clock(handle, facts)]
+    of_a_server = "server" in facts
+    looks = (*(doctor_postgres.LOOKS if of_a_server else OF_A_FILE), *OF_EVERY_STORE)
+    found = [finding for look in looks for finding in look(facts)]
+    return [*found, *(() if of_a_server else _turn(handle)), *_clock(handle, facts)]
 
 
 def worst(findings: list[Finding]) -> Level:
@@ -235,7 +215,9 @@ def _containment(_facts: Facts) -> Iterator[Finding]:
         yield Finding("ok", "containment", "a task's whole process tree ends with its lease")
 
 
-LOOKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    _sqlite, _schema, _journal_mode, _synchronous, _file_system, _permissions, _wal, _scrub,
-    _journal, _leases, _containment,
+OF_A_FILE: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    _sqlite, _journal_mode, _synchronous, _file_system, _permissions, _wal, _scrub,
+)  # fmt: skip
+OF_EVERY_STORE: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    _schema, _journal, _leases, _containment,
 )  # fmt: skip

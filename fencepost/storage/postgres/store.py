@@ -21,9 +21,10 @@ from fencepost.machine.needs import Sent
 from fencepost.storage import sealing
 from fencepost.storage.address import Address, address_of
 from fencepost.storage.loading import TimeOf
-from fencepost.storage.postgres import schema, writer
+from fencepost.storage.postgres import health, schema, writer
 from fencepost.storage.postgres.connect import connect
 from fencepost.storage.postgres.driver import STATEMENTS, explained, run
+from fencepost.storage.postgres.servertime import ServerClock
 from fencepost.storage.postgres.transaction import AnotherServer, PostgresTransaction
 from fencepost.storage.steps import Read, Steps, rows_of
 
@@ -63,6 +64,7 @@ class PostgresStore:
         self.address = address
         self.where = address.shown
         self._clock = clock
+        self.clock: Clock = clock or ServerClock(self._wall)
         self._pid = os.getpid()
         self._writing = threading.RLock()
         self._reading = threading.RLock()
@@ -172,6 +174,10 @@ class PostgresStore:
         except psycopg.Error as error:
             raise explained(error, self.where) from error
 
+    def _wall(self) -> int:
+        ((wall,),) = self.read(rows_of("clock"))
+        return int(wall)
+
     def changed(self) -> int:
         ((version,),) = self.read(rows_of("data_version"))
         return int(version)
@@ -225,18 +231,20 @@ class PostgresStore:
 
     def about(self) -> dict[str, Any]:
         ((product, version, created_at, _),) = self.read(rows_of("store_about"))
-        with self._reading:
-            info = self._read.info
-            changed = schema.changed(self._read)
+        try:
+            with self._reading:
+                server = health.facts(self._read, self.clock.wall())
+        except psycopg.Error as error:
+            raise explained(error, self.where) from error
         return {
             "product": product,
             "schema_version": version,
-            "schema_changed": changed,
+            "schema_changed": server["schema_changed"] or [],
             "created_at": created_at,
             "path": self.where,
             "writable": True,
-            "server_version": info.server_version,
-            "writers": len(self.read(rows_of("writers"))),
+            "server": server,
+            "writers": self.read(rows_of("writers")),
         }
 
     def close(self, seconds: float | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.commands import Followup
 from fencepost.handle.lease import Lease
-from fencepost.issues import LeaseLost
+from fencepost.issues import InvalidRequest, LeaseLost
 from fencepost.model import Receipt
 from fencepost.worker.beat import Beat
 from fencepost.worker.held import Held
@@ -105,6 +105,22 @@ class Work:
 Handler = Callable[[Work], Any]
 
 
+def checked(handler: Handler) -> Handler:
+    """The same. Raises InvalidRequest for what is called and has not worked when it returns, else
+    every task would use up its attempts on it."""
+    import inspect
+
+    for each in (handler, getattr(handler, "__call__", None)):  # noqa: B004  # whatever is called
+        told = ""
+        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+            told = "an async function (call asyncio.run in a plain one)"
+        elif inspect.isgeneratorfunction(each):
+            told = "a generator function"
+        if told:
+            raise InvalidRequest(f"handler: {told} returns nothing that could be a result")
+    return handler
+
+
 class Threads:
     """Calls a handler, in the thread of its task. One that does not look at `lost` cannot be ended:
     its slot stays taken until it returns."""
@@ -112,8 +128,12 @@ class Threads:
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
 
+    def work_of(self, held: Held, beat: Beat) -> Work:
+        """What the handler is given."""
+        return Work(held, lambda mark: beat.mark(held, mark))
+
     def perform(self, held: Held, beat: Beat) -> Verdict | None:
-        work = Work(held, lambda mark: beat.mark(held, mark))
+        work = self.work_of(held, beat)
         try:
             value = self._handler(work)
         except LeaseLost:

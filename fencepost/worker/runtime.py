@@ -57,13 +57,13 @@ class Runtime:
 
     def __init__(
         self, fp: AnyHandle, performer: Performer, options: Options, memory: Memory,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random, hands: type[Hands] = Hands,
     ) -> None:  # fmt: skip
         self._fp, self._performer, self._options, self._memory = fp, performer, options, memory
         self.beat = Beat(fp, jitter)
         self.settler = Settler(fp, memory, self._settled, self._answered, jitter)
         self._claims = Claims(fp, options, memory, self, jitter)
-        self._hands = Hands(self._work)
+        self._hands = hands(self._work)
         self.counts: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._running: dict[str, Held] = {}

@@ -27,7 +27,7 @@ def doctor(handle: Handle) -> list[Finding]:
     """All findings. Looks only: the one thing that it takes, for a moment, is the turn."""
     facts = handle.about()
     of_a_server = "server" in facts
-    looks = (*(doctor_postgres.LOOKS if of_a_server else OF_A_FILE), *OF_EVERY_STORE)
+    looks = (*((*doctor_postgres.LOOKS, _schema) if of_a_server else OF_A_FILE), *OF_EVERY_STORE)
     found = [finding for look in looks for finding in look(facts)]
     return [*found, *(() if of_a_server else _turn(handle)), *_clock(handle, facts)]
 
@@ -142,7 +142,12 @@ def _permissions(facts: Facts) -> Iterator[Finding]:
 
 def _schema(facts: Facts) -> Iterator[Finding]:
     version, changed = facts["schema_version"], facts["schema_changed"]
-    if changed:
+    if changed is None:
+        yield Finding(
+            "note", "schema", f"version {version}; whether somebody has changed it cannot be seen: "
+            "this role may make no temporary table", "grant temporary on the database, look again",
+        )  # fmt: skip
+    elif changed:
         yield Finding(
             "bad", "schema", f"version {version}, but somebody has changed: {', '.join(changed)}",
             "undo it, or take a backup, make a new store and move the tasks over",
@@ -216,8 +221,8 @@ def _containment(_facts: Facts) -> Iterator[Finding]:
 
 
 OF_A_FILE: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    _sqlite, _journal_mode, _synchronous, _file_system, _permissions, _wal, _scrub,
+    _sqlite, _schema, _journal_mode, _synchronous, _file_system, _permissions, _wal, _scrub,
 )  # fmt: skip
 OF_EVERY_STORE: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    _schema, _journal, _leases, _containment,
+    _journal, _leases, _containment,
 )  # fmt: skip

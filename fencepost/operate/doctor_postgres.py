@@ -131,13 +131,8 @@ def _tables(facts: Facts) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _schema(facts: Facts) -> Iterator[Finding]:
+def _indexes(facts: Facts) -> Iterator[Finding]:
     server = facts["server"]
-    if server["schema_changed"] is None:
-        yield Finding(
-            "note", "schema", "this role may make no temporary table, so nobody can see whether "
-            "the tables are as they were made", "grant temporary on the database, and look again",
-        )  # fmt: skip
     if server["invalid_indexes"]:
         names = ", ".join(server["invalid_indexes"])
         yield Finding("bad", "indexes", f"not valid: {names}", "run: reindex index concurrently")
@@ -181,6 +176,6 @@ def _erased(facts: Facts) -> Iterator[Finding]:
 
 
 LOOKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    _server, _settings, _commit, _connections, _pinned, _prepared, _tables, _schema, _rights,
+    _server, _settings, _commit, _connections, _pinned, _prepared, _tables, _indexes, _rights,
     _writers, _erased,
 )  # fmt: skip

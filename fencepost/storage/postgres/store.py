@@ -37,16 +37,23 @@ PAUSE_SECONDS = 0.02
 
 
 class OwnTransaction(PostgresTransaction):
-    """On the store's own connection: another server is recognised when it is met."""
+    """On the store's own connection: another server that was met is recognised before the next
+    beginning."""
 
-    def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Loaded:
-        try:
-            return super().load(sent, time_of, draw)
-        except AnotherServer:
-            self.rollback()
+    _met = False
+
+    def begin(self) -> None:
+        if self._met:
             self.recognise()
-            self.begin()
-            return super().load(sent, time_of, draw)
+            self._met = False
+        super().begin()
+
+    def state(self, row: tuple[Any, ...]) -> StoreState:
+        try:
+            return super().state(row)
+        except AnotherServer:
+            self._met = True
+            raise
 
     def recognise(self) -> None:
         try:
@@ -239,7 +246,7 @@ class PostgresStore:
         return {
             "product": product,
             "schema_version": version,
-            "schema_changed": server["schema_changed"] or [],
+            "schema_changed": server["schema_changed"],
             "created_at": created_at,
             "path": self.where,
             "writable": True,

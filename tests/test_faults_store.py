@@ -6,7 +6,6 @@ import itertools
 import os
 import re
 import subprocess
-import sys
 import threading
 import uuid
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 from helpers.children import ended, result_of, start
 from helpers.lab import QUEUE, ask, completion, raw
-from helpers.tools import installed, need
+from helpers.tools import installed, tmpfs
 from helpers.work import acknowledge_one, fill_up
 
 import fencepost
@@ -211,24 +210,6 @@ def test_when_the_disk_is_full_only_the_command_that_needs_room_fails(lab):
     assert renewed.accepted and other.accepted
     assert lab.fp.task(leases[1].task_id).state == "leased"
     assert lab.counts() == (0, 0, 0)
-
-
-def mounted(command):
-    return subprocess.run(command, check=False).returncode == 0
-
-
-@contextmanager
-def tmpfs(folder, size):
-    """A file system of its own, as small as wanted; skips where it cannot be mounted."""
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    need("mount")
-    if sys.platform != "linux" or os.geteuid() != 0 or not mounted(mount):
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_a_really_full_file_system_loses_nothing_and_recovers_without_a_restart(tmp_path):

@@ -8,18 +8,16 @@ import os
 import re
 import statistics
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from helpers.holding import foreign, hold_the_turn, stopped_with_the_turn
 from helpers.service import Service
 from helpers.shell import run
-from helpers.tools import need
+from helpers.tools import tmpfs
 from helpers.web import Asking, Reply, Served
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -181,27 +179,11 @@ def test_many_who_ask_at_once_are_told_of_one_look(
     assert len(looks) < 5
 
 
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[None]:
-    folder.mkdir()
-    mount = [need("mount"), "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    if (
-        sys.platform != "linux"
-        or os.geteuid() != 0
-        or subprocess.run(mount, check=False).returncode
-    ):
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 def test_a_disk_that_fills_up_is_told_before_it_is_full_and_needs_no_restart(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "small"
-    with small_disk(folder, "80m"), Service(folder, "--dev") as web:
+    with tmpfs(folder, "80m"), Service(folder, "--dev") as web:
         assert readyz(web)[:2] == (200, b"ok\n")
         (folder / "other").write_bytes(bytes(40 * 2**20))
         assert readyz(web)[:2] == (503, b"not ready\n")
@@ -242,7 +224,7 @@ def test_a_store_that_cannot_be_written_is_not_ready_and_can_be_read(
 
 def test_on_a_read_only_file_system_it_does_not_start_and_says_why(tmp_path: Path) -> None:
     folder = tmp_path / "small"
-    with small_disk(folder, "8m"):
+    with tmpfs(folder, "8m"):
         fencepost.open(folder / "work.db", create=True).close()
         subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
         ran = run(tmp_path, "--store", folder / "work.db", "serve", "--port", "0", "--dev")

@@ -6,7 +6,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -51,6 +54,21 @@ def need(program: str) -> str:
         packages = " ".join(PACKAGES[program])
         pytest.skip(f"NOT RUN: needs {program}; as root, or: apt-get install {packages}")
     return found
+
+
+@contextmanager
+def tmpfs(folder: Path, size: str) -> Iterator[None]:
+    """A file system of its own, as small as wanted, at a folder that it makes; where it cannot be
+    mounted the test cannot be run."""
+    folder.mkdir()
+    mount = [need("mount"), "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    may = sys.platform == "linux" and os.geteuid() == 0
+    if not may or subprocess.run(mount, check=False).returncode:
+        pytest.skip("NOT RUN: needs the right to mount a tmpfs")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def built(source: Path, folder: Path) -> Path | None:

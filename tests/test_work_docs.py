@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from test_docs import blocks, rows
+from test_http_readme import Newcomer, block
 
 import fencepost
 from fencepost.cli.work import EXITS
@@ -39,3 +42,23 @@ def test_the_handler_of_the_page_runs(tmp_path, monkeypatch):
     with fencepost.open("work.db") as fp:
         assert [task.state for task in fp.tasks("pages")] == ["done", "dead"]
         assert [task.state for task in fp.tasks("index")] == ["ready"]
+
+
+def test_the_readme_s_command_and_function_do_what_they_say(tmp_path):
+    newcomer = Newcomer(tmp_path)
+    newcomer.environment["XDG_STATE_HOME"] = str(tmp_path / "state")
+    newcomer.shell("fencepost init")
+    newcomer.shell(block("README.md", "fencepost work pages", "sh"))
+    with fencepost.open(tmp_path / "fencepost.db") as fp:
+        (task,) = fp.tasks("pages")
+        assert (task.state, task.worker_id) == ("done", "laptop-3")
+        assert [result.value for result in fp.results(task.task_id)] == [len('{"page":19}')]
+    with fencepost.open(tmp_path / "work.db", create=True) as fp:
+        task_id = fp.enqueue("pages", {"page": 20}).task_id
+    python = block("README.md", "fencepost.Worker", "py")
+    assert python.count("concurrency=8") == 1
+    program = "import fencepost\n" + python.replace("concurrency=8", "exit_when_empty=True")
+    (tmp_path / "reads.py").write_text(program, encoding="utf-8")
+    newcomer.shell(f"{sys.executable} -W error reads.py")
+    with fencepost.open(tmp_path / "work.db") as fp:
+        assert [result.value for result in fp.results(task_id)] == [{"text": "page 20"}]

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from fencepost.issues import InvalidRequest
-from fencepost.worker.handlers import Handler, Threads
+from fencepost.worker.handlers import Handler, Threads, checked
 from fencepost.worker.memory import Memory, default_folder, digest_of
 from fencepost.worker.options import GRACE_SECONDS, Options
 from fencepost.worker.runtime import Ending, Performer, Runtime
@@ -30,19 +29,6 @@ def memory_of(fp: AnyHandle, worker_id: str, state: str | Path | None) -> Memory
     if state is None and fp.address == ":memory:":
         return Memory(None, identity)
     return Memory(default_folder(identity) if state is None else Path(state), identity)
-
-
-def _no_handler(handler: Handler) -> str | None:
-    """What is called and has not worked when it returns; else every task would use up its attempts
-    on it."""
-    import inspect
-
-    for each in (handler, getattr(handler, "__call__", None)):  # noqa: B004  # whatever is called
-        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
-            return "an async function (call asyncio.run in a plain one)"
-        if inspect.isgeneratorfunction(each):
-            return "a generator function"
-    return None
 
 
 class Worker:
@@ -78,9 +64,7 @@ class Worker:
             names, worker_id, concurrency, lease_seconds, grace, exit_when_empty, max_tasks,
             max_seconds, give_up_seconds,
         ).checked()  # fmt: skip
-        if (told := _no_handler(handler)) is not None:
-            raise InvalidRequest(f"handler: {told} returns nothing that could be a result")
-        performer: Performer = Threads(handler)
+        performer: Performer = Threads(checked(handler))
         if processes:
             performer = _processes(fp, handler, worker_id, task_seconds)
         self._memory = memory_of(fp, worker_id, state)

@@ -20,7 +20,7 @@ FLOORS = [
     "remote",
     "opening",
     "worker deliveries receiver offline server operate",
-    "cli conformance",
+    "cli conformance testing",
     "__init__ __main__",
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms.split()}

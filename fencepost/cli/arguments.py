@@ -219,6 +219,13 @@ def migrate(parser: ArgumentParser) -> None:
     parser.add_argument("--show", action="store_true", help="print what would be run, run nothing")
 
 
+def copy(parser: ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SRC.db", help="the file of a store")
+    parser.add_argument(
+        "target", metavar="DST", nargs="?", help="a PostgreSQL URL (default: that of --store)"
+    )
+
+
 def backup(parser: ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET")
     parser.add_argument("--force", action="store_true", help="overwrite TARGET")

@@ -102,6 +102,27 @@ def backup(args: Namespace, out: Out) -> int:
     return 0
 
 
+def copy(args: Namespace, out: Out) -> int:
+    from fencepost.operate.moving import copy as move
+
+    target = args.target or args.store
+    clock = SystemClock()
+    with Progress("copy", None, out=sys.stderr, steady=lambda: clock.steady() / SECOND) as line:
+        facts = move(
+            args.source, target, follow(line, "copy"), allow_filesystem=args.allow_filesystem
+        )
+    if out.json:
+        out.data(facts)
+        return 0
+    out.say(
+        f"{facts['path']}: {facts['entries']} entries, {facts['tasks']} tasks, "
+        f"{facts['results']} results, checked on both sides",
+        f"root {facts['root']}",
+        f"epoch {facts['epoch']}: leases of before have ended; use {args.source} no more",
+    )
+    return 0
+
+
 def doctor(args: Namespace, out: Out) -> int:
     from fencepost.operate import doctor as looks
 

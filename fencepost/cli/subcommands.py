@@ -237,6 +237,10 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     ),
     "demo": Subcommand(
         "the main job on real files, with workers that fail", "programs.demo", arguments.none,
+    "copy": Subcommand(
+        "move a store from a file to PostgreSQL, with its journal", "care.copy", arguments.copy,
+        ("fencepost copy work.db postgresql://queue@db.example/work",),
+    ),
         ("fencepost demo", "fencepost demo ~/src"), forwards=True,
     ),
     "bench": Subcommand(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -270,6 +271,12 @@ class Journal(Verbs):
         """Take the turn to write and give it back: the seconds waited. Raises Unavailable,
         naming the process that has it, if it did not come in time."""
         return self._store.probe_turn(seconds)
+
+    def held(self, seconds: float) -> AbstractContextManager[Any]:
+        """Keep the turn to write while the block lasts: no command of anybody's is done meanwhile,
+        where the store has turns. Raises Unavailable if it did not come in time."""
+        self._of_the_store("operator")
+        return self._store.turn(seconds)
 
     def _only(self, *kinds: str) -> None:
         """For these kinds, and for who is of the whole scope."""

@@ -236,7 +236,8 @@ def a_lapsed_task_can_be_claimed_at_the_very_end_of_its_lease(make: Make) -> Non
         assert stand.fp.claim(QUEUE, worker_id="v") == []
         assert stand.fp.claim(task_id=lease.task_id, worker_id="v") == []
         stand.clock.advance(1 / SECOND)
-        assert stand.claim("v").fence == lease.fence + 1
+        again = stand.claim("v").fence
+        assert again == lease.fence + 1 or (stand.gaps and again > lease.fence)
 
 
 @law
@@ -252,7 +253,8 @@ def every_claim_draws_a_higher_fence_than_any_before(make: Make) -> None:
         stand.fp.clock_reset()
         stand.task(queue="c")
         drawn.append(stand.claim(queue="c").fence)
-        assert drawn == [*range(1, 9), (1 << 32) + 1]
+        assert drawn == sorted(set(drawn)) and drawn[-1] > 1 << 32
+        assert stand.gaps or drawn == [*range(1, 9), (1 << 32) + 1]
         assert stand.last_fence == drawn[-1]
 
 
@@ -277,7 +279,8 @@ def a_clock_reset_or_a_raised_floor_ends_every_lease(make: Make) -> None:
         stand.connection.execute("update fencepost_store set epoch = 1, floor = 1")
         assert stand.ask(c.Complete(**binding(lease))).issues == ("stale_epoch",)
         again = stand.claim_of(lease.task_id, "v")
-        assert (again.fence, again.grant.epoch) == ((1 << 32) + 1, 1)
+        assert again.grant.epoch == 1 and again.fence > lease.fence
+        assert stand.gaps or again.fence == (1 << 32) + 1
         again.complete()
 
 

@@ -7,7 +7,6 @@ no row but the store's own, sequences at their beginning, the first epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import ExitStack
 from typing import Any
 
 import psycopg
@@ -35,12 +34,11 @@ class Pool:
 
     def __init__(self) -> None:
         self._free: list[tuple[str, psycopg.Connection[Any]]] = []
-        self._stack = ExitStack()  # never left: they go with the server
 
     def take(self) -> tuple[str, psycopg.Connection[Any]]:
         """(the URL of an empty store, a connection to it)."""
         if not self._free:
-            url = self._stack.enter_context(postgres.database())
+            url = postgres.new_database()
             fencepost.open(url, create=True).close()
             self._free.append((url, psycopg.connect(url, autocommit=True)))
         url, connection = self._free.pop()
@@ -84,6 +82,8 @@ class Looking:
 
 class PgStand(Stand):
     """One store on the PostgreSQL of the tests, its clock, and a handle for the operator `local`."""
+
+    gaps = True
 
     def _open(self, draw: SystemDraw) -> Handle:
         self.url, self._beside = POOL.take()

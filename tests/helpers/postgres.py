@@ -255,13 +255,19 @@ def admin(sql: str, *, database: str | None = None) -> list[tuple[Any, ...]]:
 def database(template: str = "template0") -> Iterator[str]:
     """The URL of a new, empty database (or of a copy of another, on which nobody may be
     connected); dropped at the end, whoever is still connected."""
-    name = f"fencepost_{os.getpid()}_{next(_numbers)}"
-    admin(f"create database {name} template {template} {_quickly()}")
+    url = new_database(template)
     try:
-        yield server_url(name)
+        yield url
     finally:
         with suppress(psycopg.OperationalError):  # a given server may be gone by now
-            admin(f"drop database if exists {name} with (force)")
+            admin(f"drop database if exists {name_of(url)} with (force)")
+
+
+def new_database(template: str = "template0") -> str:
+    """The same, left to the end of the server."""
+    name = f"fencepost_{os.getpid()}_{next(_numbers)}"
+    admin(f"create database {name} template {template} {_quickly()}")
+    return server_url(name)
 
 
 @cache

@@ -23,7 +23,11 @@ UNKNOWN = "01900000-0000-7000-8000-000000000000"
 
 
 class Stand:
-    """One in-memory store, its clock, and a handle for the operator `local`."""
+    """One in-memory store, its clock, and a handle for the operator `local`.
+
+    `gaps`: whether numbers may be drawn that nobody uses, since transactions run side by side."""
+
+    gaps = False
 
     def __init__(self, seed: int = 1) -> None:
         self.clock = FakeClock(START)
@@ -114,13 +118,13 @@ class Stand:
         main.begin()
         try:
             sent = [(caller, c.Request.of(command)) for command in commands]
-            yield main.load(sent, transactor.time_of, transactor.draw)
+            yield main.run(main.load(sent, transactor.time_of, transactor.draw))
         finally:
             main.rollback()
 
     def save(self, changes: Changes, loaded: Loaded) -> None:
         """Write changes inside `loaded`'s transaction, as the engine does."""
-        self.store._main.save(changes, loaded)
+        self.store._main.run(self.store._main.save(changes, loaded))
 
 
 Make = Callable[[], Stand]

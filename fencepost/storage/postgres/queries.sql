@@ -30,14 +30,17 @@ select product, schema_version, created_at, secret from fencepost_store where id
 
 -- name: update_store
 -- guard: the row is as it was loaded. Epoch and floor are changed only by who is alone (store_alone),
--- and the epoch alone by whoever has drawn the first fence of a new one; nothing goes back
+-- and the epoch alone by whoever has drawn the first fence of a new one; nothing goes back. Where
+-- the floor is raised nobody draws beside us: the fences of the new epoch begin above all others
 with changed as (
     update fencepost_store
     set epoch = greatest(epoch, %(epoch)s), floor = greatest(floor, %(floor)s),
         mark = case when floor < %(floor)s then %(mark)s else mark end
     where id = 1 and (epoch < %(epoch)s or floor < %(floor)s)
 )
-select id from fencepost_store
+select id, case when floor < %(floor)s then setval('fencepost_fence_number', greatest(
+    (select last_value from fencepost_fence_number), %(last_fence)s, %(epoch)s::bigint << 32)) end
+from fencepost_store
 where id = 1 and writer_id = %(writer_id)s and epoch >= %(loaded_epoch)s
     and %(loaded_epoch)s <= %(epoch)s;
 

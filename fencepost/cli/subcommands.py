@@ -231,16 +231,16 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "copy the store while it is in use", "care.backup", arguments.backup,
         ("fencepost backup /mnt/usb/work-backup.db",),
     ),
+    "copy": Subcommand(
+        "move a store from a file to PostgreSQL, with its journal", "care.copy", arguments.copy,
+        ("fencepost copy work.db postgresql://queue@db.example/work",),
+    ),
     "doctor": Subcommand(
         "say what the store stands on, and what is wrong", "care.doctor", arguments.none,
         ("fencepost doctor",),
     ),
     "demo": Subcommand(
         "the main job on real files, with workers that fail", "programs.demo", arguments.none,
-    "copy": Subcommand(
-        "move a store from a file to PostgreSQL, with its journal", "care.copy", arguments.copy,
-        ("fencepost copy work.db postgresql://queue@db.example/work",),
-    ),
         ("fencepost demo", "fencepost demo ~/src"), forwards=True,
     ),
     "bench": Subcommand(

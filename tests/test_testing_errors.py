@@ -146,6 +146,9 @@ def test_a_mistake_in_what_was_to_come_later_ends_the_test(kit):
     kit.later(5, lambda: kit.fp.cancel("no id"))
     with pytest.raises(fencepost.InvalidRequest):
         ran(kit, lambda work: work.lost.wait(10))
+    kit.later(5, lambda: kit.fp.cancel("no id"))
+    with pytest.raises(fencepost.InvalidRequest):
+        kit.advance(10)
     kit.fp.enqueue(Q, 2)
     kit.run_one(Q, lambda work: None).assert_verdict("complete")
 
@@ -172,6 +175,10 @@ PLANTED = {
     "whoever waits sleeps through": (
         inline.Looked.wait, "self._lost.is_set)", "lambda: False)",
         laws.test_who_is_cut_off_is_told_before_his_lease_can_end_and_may_still_be_in_time),
+    "a refusal is the end": (
+        inline.Inline.run, "while settler.open and settler.round():\n        pass",
+        "if settler.open:\n        settler.round()",
+        laws.test_a_result_that_the_queue_refuses_is_a_retry_that_says_so),
     "a cut is no cut": (
         kit.CutOff.__init__, "line.is_cut = True", "pass",
         laws.test_what_is_not_answered_is_not_settled_and_comes_again),

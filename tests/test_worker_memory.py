@@ -207,3 +207,14 @@ def test_store_scope_and_name_have_a_folder_each(monkeypatch, tmp_path):
     folders = {default_folder({**IDENTITY, name: "other"}) for name in ("store", "scope", "worker")}
     assert len(folders | {default_folder(IDENTITY)}) == 4
     assert all(folder.parent == tmp_path / "fencepost" for folder in folders)
+
+
+def test_a_memory_without_a_file_does_not_grow_with_what_is_over():
+    memory = opened(None)
+    for n in range(3):
+        request = claim()
+        memory.claiming(request)
+        memory.settle([(f"task:{n}", done())])
+        memory.settled([f"task:{n}"])
+        memory.claimed([request.key])
+    assert (memory.claims, memory.settling, memory._loose) == ({}, {}, [])

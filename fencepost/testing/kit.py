@@ -102,7 +102,8 @@ class Kit:
             try:
                 call()
             except BaseException as error:
-                self._failed = error  # the handler that waits meanwhile may not keep it
+                if self._in_hand:
+                    self._failed = error  # the handler that waits meanwhile may not keep it
                 raise
 
     # -- handlers

@@ -122,7 +122,7 @@ class Memory:
     def _over(self, what: str, known: dict[str, Kept], names: Iterable[str]) -> None:
         with self._lock:
             for name in names:
-                if known.pop(name, None) is not None:
+                if known.pop(name, None) is not None and self._file >= 0:
                     self._loose.append({"do": what, "of": name})
             if not self.claims and not self.settling and self._file >= 0:
                 self._empty()

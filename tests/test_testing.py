@@ -133,11 +133,11 @@ def test_no_thread_is_begun_and_nothing_sleeps(kit, monkeypatch):
 
     monkeypatch.setattr(time, "sleep", never)
     kit.fp.enqueue(Q, 1)
-    before = set(threading.enumerate())
+    before, me = set(threading.enumerate()), threading.current_thread()
     kit.later(1_800, lambda: kit.fp.enqueue("late", 1))
 
     def handler(work):
-        assert threading.current_thread() is threading.main_thread()
+        assert threading.current_thread() is me
         assert not work.lost.wait(3_600)
         (lease,) = kit.fp.claim("late", worker_id="w", wait_seconds=20)
         lease.complete()

@@ -260,6 +260,6 @@ def test_the_file_itself_refuses_to_change_or_cut_the_chain(played):
 def test_an_outbox_of_a_later_version_is_left_alone(played):
     lap, _ = played
     with raw(lap.folder / "offline.db") as db:
-        db.execute("update outbox set schema_version = 2")
-    with pytest.raises(SchemaMismatch, match="version 2"):
+        db.execute("update outbox set schema_version = 99")
+    with pytest.raises(SchemaMismatch, match="version 99"):
         lap.opened()

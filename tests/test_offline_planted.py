@@ -9,7 +9,7 @@ from helpers.field import Field
 from helpers.scratch import scratch
 from test_offline_chain import PUBLISHED, feed
 
-from fencepost.offline import chain, judge, notes, syncing, taking
+from fencepost.offline import chain, judge, notes, recording, syncing, taking
 
 
 def the_seed_s_hashes(field):
@@ -135,13 +135,13 @@ PLANTED = {
         too_long,
     ),
     "a result of any length is recorded": (
-        notes._too_long, "limit is None or len(content) <= limit", "True", long_result,
+        recording._too_long, "limit is None or len(content) <= limit", "True", long_result,
     ),
     "another closing is recorded beside the first": (
-        notes.Notes._record, "if not same:", "if False:", TWICE,
+        recording.Recording.into, "if not same:", "if False:", TWICE,
     ),
     "what was recorded is not looked for": (
-        notes.Notes._record, "there = self._result(kept, sha256)", "there = None", TWICE,
+        recording.Recording.into, "there = self._there(kept)", "there = None", TWICE,
     ),
     "a task of a new round is the old one": (
         notes.Notes._granted, 'known.state in ("open", "closed")', "True", ROUND,
@@ -151,7 +151,7 @@ PLANTED = {
         laws.test_expired_and_untaken_work_is_claimed_again_and_accepted,
     ),
     "a closing does not count the rows before it": (
-        notes.Notes.rewrite, 'coming += old.verb == "submit" and sha256 not in have', "pass",
+        notes.Notes.rewrite, 'coming += old.verb == "submit" and self.sha256_of(old) not in have', "pass",
         laws.test_a_closing_names_the_revision_it_builds_on_and_a_row_none,
     ),
     "text is hashed as JSON": (

@@ -240,8 +240,13 @@ def completion(parser: ArgumentParser) -> None:
 
 
 def work(parser: ArgumentParser) -> None:
-    parser.add_argument("queues", nargs="+", metavar="QUEUE", help="then: -- COMMAND ...")
-    parser.add_argument("--worker", required=True, metavar="W", help="who holds the leases")
+    parser.add_argument("queues", nargs="*", metavar="QUEUE", help="then: -- COMMAND ...")
+    parser.add_argument("--worker", metavar="W", help="who holds the leases")
+    parser.add_argument(
+        "--offline", metavar="OUTBOX",
+        help="without a network: tasks that `offline take` has put there, of every queue if none "
+        "is given; ends when each has an end",
+    )  # fmt: skip
     parser.add_argument(
         "-j", "--jobs", type=whole, default=1, metavar="N", help="tasks at once; default: 1"
     )
@@ -307,6 +312,19 @@ def offline_record(parser: ArgumentParser) -> None:
     content(parser, "result")
     parser.add_argument("--row", action="store_true", help="one of several: the task goes on")
     parser.add_argument("--end", action="store_true", help="close the task (the default)")
+    parser.add_argument(
+        "--followups", metavar="JSON|FILE", help="tasks that the closing enqueues: a JSON list"
+    )
+    parser.add_argument(
+        "--log", metavar="TEXT|@FILE", help="what the work has said; of a file its end, @- is stdin"
+    )
+    outbox(parser)
+
+
+def offline_give_back(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "tasks", nargs="*", metavar="TASK|KEY", help="these; default: all without a result"
+    )
     outbox(parser)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ def _path(args: Namespace) -> str:
     return found
 
 
-def _outbox(args: Namespace, *, create: bool = False) -> offline.Outbox:
+def opened(args: Namespace, *, create: bool = False) -> offline.Outbox:
     """The outbox that the flags name; its scope is that of --scope where one is given."""
     said = "scope" in args.given or os.environ.get("FENCEPOST_SCOPE")
     box = offline.open(
@@ -61,7 +62,7 @@ def take(args: Namespace, out: Out) -> int:
             fp.scope()
     with (
         _interruptible("what was claimed is kept or asked for again by the next take"),
-        _outbox(args, create=new) as box,
+        opened(args, create=new) as box,
         _store(args) as fp,
     ):
         found = box.take(fp, args.queue, limit=args.limit, lease_seconds=args.lease_seconds)
@@ -85,7 +86,7 @@ def _again(args: Namespace, *words: str) -> str:
 
 
 def next_task(args: Namespace, out: Out) -> int:
-    with _outbox(args) as box:
+    with opened(args) as box:
         kept = box.next()
     if kept is None:
         message = (
@@ -114,10 +115,13 @@ def record(args: Namespace, out: Out) -> int:
     result = inputs.optional_value(args.result, "result", text=args.text)
     with (
         _interruptible("the result is kept or not: record it again, which is recognised"),
-        _outbox(args) as box,
+        opened(args) as box,
     ):
         kept = box.task(args.task)
-        done = box.record(kept.task_id, result, close=not args.row)
+        done = box.record(
+            kept.task_id, result, close=not args.row, **inputs.remark(args),
+            followups=inputs.followups(args.followups),
+        )  # fmt: skip
     if out.json:
         out.data({"status": "accepted", **done.to_json()})
     elif done.new:
@@ -127,16 +131,42 @@ def record(args: Namespace, out: Out) -> int:
     return 0
 
 
+def give_back(args: Namespace, out: Out) -> int:
+    with opened(args) as box:
+        found = box.give_back([box.task(name).task_id for name in args.tasks])
+    if out.json:
+        out.data({"status": "accepted", "task_ids": found})
+    elif found:
+        out.say(f"{len(found)} tasks are given back by the next sync: {_again(args, 'sync')}")
+    else:
+        out.say("every task has a result: nothing is given back")
+    return 0
+
+
+@contextmanager
+def _shown(out: Out, total: int) -> Iterator[Callable[[int], None]]:
+    """How far a sync has come, for the person at a terminal who waits."""
+    from fencepost.cli.liveview import LiveView
+    from fencepost.cli.terminal import can_rewrite
+
+    if out.json or not total or not can_rewrite(sys.stderr):
+        yield lambda done: None
+        return
+    with LiveView().progress("sync", total) as line:
+        yield lambda done: line.add(done - line.count)
+
+
 def sync(args: Namespace, out: Out) -> int:
     with (
         _interruptible("what was sent is noted; run it again for the rest"),
-        _outbox(args) as box,
+        opened(args) as box,
         _store(args) as fp,
     ):
         if args.again is not None:
             box.again(fp, box.task(args.again).task_id)
         try:
-            report = box.sync(fp)
+            with _shown(out, box.counts()["to_send"]) as show:
+                report = box.sync(fp, show)
         finally:
             told = box.report.to_json()
             if not out.json:
@@ -153,12 +183,13 @@ def sync(args: Namespace, out: Out) -> int:
 def _summary(told: dict[str, Any]) -> str:
     return (
         f"{told['accepted']} accepted, {told['recognised']} recognised, {told['claimed']} claimed "
-        f"again, {len(told['waiting'])} waiting"
+        f"again, {told['moot']} needed no more, {len(told['waiting'])} waiting, "
+        f"{told['conflicts']} in conflict"
     )
 
 
 def status(args: Namespace, out: Out) -> int:
-    with _outbox(args) as box:
+    with opened(args) as box:
         told = box.status()
     if out.json:
         out.data(told)
@@ -172,7 +203,7 @@ def status(args: Namespace, out: Out) -> int:
 
 
 def conflicts(args: Namespace, out: Out) -> int:
-    with _outbox(args) as box:
+    with opened(args) as box:
         if args.theirs is not None:
             box.theirs(box.task(args.theirs).task_id)
         seen = False
@@ -184,7 +215,10 @@ def conflicts(args: Namespace, out: Out) -> int:
                 continue
             out.say(f"{each.task_id} ({each.label})  {each.code}: {each.message}")
             for ours in each.ours:
-                out.say(f"  ours    {preview(ours['value'])}")
+                if "verdict" in ours:
+                    out.say(f"  ours    {ours['verdict']}: {preview(ours['reason'])}")
+                else:
+                    out.say(f"  ours    {preview(ours['value'])}")
             _theirs(each, out)
             if each.decided is None:
                 out.say(
@@ -214,7 +248,7 @@ def _theirs(each: offline.Conflict, out: Out) -> None:
 
 
 def verify(args: Namespace, out: Out) -> int:
-    with _outbox(args) as box:
+    with opened(args) as box:
         found = box.verify(args.head)
     if out.json:
         out.data({"status": "accepted", **found.to_json()})

@@ -157,7 +157,13 @@ SUBCOMMANDS: dict[str, Subcommand] = {
             "fencepost offline record TASK '{\"text\": \"...\"}'",
             "fencepost offline record TASK - < result.json",
             "fencepost offline record S1 --text shelter-count:42 --row",
+            "fencepost offline record S1 --end --followups next.json",
         ),
+    ),
+    "offline-give-back": Subcommand(
+        "let the next sync release tasks that were not worked on", "offline.give_back",
+        arguments.offline_give_back,
+        ("fencepost offline give-back", "fencepost offline give-back S1 S7"),
     ),
     "offline-sync": Subcommand(
         "bring what is recorded to the store; may be broken off and run again", "offline.sync",
@@ -264,6 +270,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
             "fencepost work pages --worker laptop-3 -- ./read-page",
             "fencepost work pages letters --worker laptop-3 -j 4 --exit-when-empty -- ./ocr",
             "fencepost work pages --worker cron-1 --max-seconds 600 --memory-mb 512 -- ./read-page",
+            "fencepost work --offline offline.db -j 4 -- ./read-page",
         ), runs=True,
     ),
     "serve": Subcommand(

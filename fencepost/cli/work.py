@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import signal
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.cli.output import Out
 from fencepost.cli.store import open_store
 from fencepost.issues import InvalidRequest
+from fencepost.record import replace
 from fencepost.worker import containment
 from fencepost.worker.command import OUTPUT_BYTES, Command, Commands
 from fencepost.worker.containment import Limits
 from fencepost.worker.memory import digest_of
 from fencepost.worker.options import GRACE_SECONDS, Options
-from fencepost.worker.runtime import Ending, Runtime
+from fencepost.worker.runtime import Ending, Performer, Runtime
 from fencepost.worker.worker import identity_of, memory_of
+
+if TYPE_CHECKING:
+    from fencepost.handle import Handle
+    from fencepost.remote import RemoteHandle
+    from fencepost.worker.outbox import OutboxStore
 
 MEGABYTE = 1_000_000
 ASK_SECONDS = 10.0  # the worker itself asks again, and knows what must not wait
@@ -30,24 +37,58 @@ EXITS: dict[Ending, tuple[int, str]] = {
 }
 
 
+class Place(NamedTuple):
+    """Where a worker works: a store, or an outbox."""
+
+    fp: Handle | RemoteHandle | OutboxStore
+    worker_id: str
+    run_of: Callable[[Performer], Runtime]
+
+
 def work(args: Namespace, out: Out) -> int:
     command = _command(args).checked()
-    options = _options(args).checked()
     with ExitStack() as stack:
-        fp = open_store(args, seconds=ASK_SECONDS)
-        stack.callback(fp.close)
-        memory = memory_of(fp, options.worker_id, args.state)
-        stack.callback(memory.close)
-        cookie = digest_of(identity_of(fp, options.worker_id))
+        place = _store(args, stack) if args.offline is None else _outbox(args, stack)
+        cookie = digest_of(identity_of(place.fp, place.worker_id))
         containment.own_process()
         containment.sweep(f"{cookie}.")  # what an earlier life of this worker has left running
-        commands = Commands(command, args.scope, cookie)
+        commands = Commands(command, place.fp.scope_name, cookie)
         stack.callback(commands.close)
-        runtime = Runtime(fp, commands, options, memory)
+        runtime = place.run_of(commands)
         signals = stack.enter_context(_signals(runtime))
         ending = runtime.run()
     _tell(runtime, ending, out)
     return 128 + signals[-1] if ending == "aborted" else EXITS[ending][0]
+
+
+def _store(args: Namespace, stack: ExitStack) -> Place:
+    if args.worker is None:
+        raise InvalidRequest("work: give --worker W")
+    options = _options(args, args.worker).checked()
+    fp = open_store(args, seconds=ASK_SECONDS)
+    stack.callback(fp.close)
+    memory = memory_of(fp, options.worker_id, args.state)
+    stack.callback(memory.close)
+    return Place(fp, args.worker, lambda commands: Runtime(fp, commands, options, memory))
+
+
+def _outbox(args: Namespace, stack: ExitStack) -> Place:
+    """Without a network: the outbox knows the worker, and is all that he remembers."""
+    from fencepost.cli.offline import opened
+    from fencepost.worker.outbox import OutboxStore, queues_of, runtime_of
+
+    for name in ("lease_seconds", "give_up_seconds", "state"):
+        if getattr(args, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise InvalidRequest(f"work --offline: {flag} belongs to a store: leave it out")
+    args.outbox = args.offline
+    box = stack.enter_context(opened(args))
+    wished = queues_of(box, args.queues)
+    options = _options(args, box.worker_id)
+    options = replace(options, queues=wished, exit_when_empty=True).checked(least_queues=0)
+    stack.enter_context(box.alone())
+    store = OutboxStore(box)
+    return Place(store, box.worker_id, lambda commands: runtime_of(store, commands, options))
 
 
 def _command(args: Namespace) -> Command:
@@ -68,10 +109,10 @@ def _times(number: int | None, unit: int) -> int | None:
     return None if number is None else number * unit
 
 
-def _options(args: Namespace) -> Options:
+def _options(args: Namespace, worker_id: str) -> Options:
     return Options(
         queues=tuple(args.queues),
-        worker_id=args.worker,
+        worker_id=worker_id,
         concurrency=args.jobs,
         lease_seconds=args.lease_seconds,
         grace=GRACE_SECONDS if args.grace is None else args.grace,

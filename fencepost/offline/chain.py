@@ -63,9 +63,11 @@ class Player:
             case ["lost", label, digest]:
                 self.rows.remove((label, digest))
                 self._text = None
-            case ["record", label, digest]:
+            case ["record" | "followups", label, digest] | ["verdict", label, _, digest]:
                 self.recorded.add((label, digest))
-            case ["close" | "again" | "ended", _, _]:
+            case ["close" | "again" | "ended", _, _] | ["reopen", _]:
+                pass
+            case ["told" | "moot", _, _]:
                 pass
             case ["refused", _, _, _] | ["conflict", _, _] | ["human", _, "again" | "theirs"]:
                 pass

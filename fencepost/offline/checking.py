@@ -11,11 +11,18 @@ from fencepost.issues import FencepostError, JournalBroken
 from fencepost.offline import chain
 from fencepost.offline.file import File
 from fencepost.offline.notes import Notes
+from fencepost.offline.recording import followups_of
 from fencepost.offline.values import Verified
+from fencepost.offline.working import content_of
 
 
 def verify(file: File, notes: Notes, head: str | None) -> Verified:
     """See Outbox.verify."""
+    with file.as_it_is():
+        return _verify(file, notes, head)
+
+
+def _verify(file: File, notes: Notes, head: str | None) -> Verified:
     damage = [str(row[0]) for row in file.rows("integrity") if row[0] != "ok"]
     if damage or file.rows("strangers"):
         _broken(f"the file is damaged: {damage[0] if damage else 'a row belongs to nothing'}")
@@ -38,7 +45,7 @@ def verify(file: File, notes: Notes, head: str | None) -> Verified:
     if player.state() != notes.state():
         _broken(f"after link {links} the tasks and rows are not what the chain says: "
                 f"{_difference(player, file)}")  # fmt: skip
-    return Verified(links, _results(file, player), _commands(file), player.hash)
+    return Verified(links, _results(file, player), _commands(file, player), player.hash)
 
 
 def _broken(message: str) -> NoReturn:
@@ -85,9 +92,9 @@ def _results(file: File, player: chain.Player) -> int:
     return count
 
 
-def _commands(file: File) -> int:
+def _commands(file: File, player: chain.Player) -> int:
     count = 0
-    for _, label, task_id, key, body, sha256, verb, fence in _each(file, "every_command"):
+    for _, label, task_id, key, body, sha256, verb, verdict, fence in _each(file, "every_command"):
         count += 1
         try:
             request = Request.read(body)
@@ -99,4 +106,9 @@ def _commands(file: File) -> int:
             _broken(f"a command of task {label} has other bytes than were fixed for it")
         if command.fence != fence:
             _broken(f"a command of task {label} names fence {command.fence}, not {fence}")
+        told = followups_of(command) if verdict is None else content_of(command)
+        if verdict not in (None, "release", getattr(command, "then", None)):
+            _broken(f"a command of task {label} is not the verdict {verdict}")
+        if told is not None and (label, told) not in player.recorded:
+            _broken(f"the chain knows nothing of what a {verb} of task {label} says ({told})")
     return count

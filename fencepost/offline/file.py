@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from fencepost.storage.sqlite.turn import TurnLock
 from fencepost.storage.sqltext import statements
 
 SQL = statements("fencepost.offline", "schema.sql", "outbox.sql")
-VERSION = 1
+VERSION = 2
 WAIT_SECONDS = 30.0
 LOG_BYTES = 1024 * 1024
 
@@ -50,7 +50,7 @@ class File:
             raise Unavailable(f"{self.path} is read-only; make it and its folder writable")
         self._turn = TurnLock(self.path)
         self._mutex = threading.RLock()
-        self._inside = False
+        self._inside = self._lost = False
         self._db: sqlite3.Connection | None = None
         self._pid = os.getpid()
         try:
@@ -69,8 +69,7 @@ class File:
         with self._having_turn():
             if create:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            self._db = connect(self.path, writable=True)
-            self._db.execute(SQL["small_cache"])
+            self._db = self._connected()
             if not self._db.execute(SQL["has_outbox"]).fetchall():
                 if not create or self._db.execute(SQL["has_tables"]).fetchall() != [(0,)]:
                     raise Unavailable(f"{self.path} is not an outbox: name another file")
@@ -80,6 +79,11 @@ class File:
                 self._begin(self._db, now, scope or "default", worker_id)
             use_wal(self._db)
             self._check(self._db, scope, worker_id)
+
+    def _connected(self) -> sqlite3.Connection:
+        db = connect(self.path, writable=True)
+        db.execute(SQL["small_cache"])
+        return db
 
     def _begin(self, db: sqlite3.Connection, now: int, scope: str, worker_id: str) -> None:
         fields.name(scope, "scope")
@@ -125,6 +129,13 @@ class File:
     def _connection(self) -> sqlite3.Connection:
         if self._pid != os.getpid():
             raise Unavailable(f"{self.path} was opened before a fork; open it again in the child")
+        if self._db is None and self._lost:
+            try:
+                with nullcontext() if self._turn.held else self._having_turn():
+                    self._db = self._connected()
+            except sqlite3.Error as error:
+                raise explained(error, str(self.path)) from error
+            self._lost = False
         if self._db is None:
             raise Unavailable(f"{self.path} is closed; open it again")
         return self._db
@@ -143,6 +154,17 @@ class File:
         """The first row, if any."""
         found = self.rows(name, **values)
         return found[0] if found else None
+
+    @contextmanager
+    def as_it_is(self) -> Iterator[None]:
+        """All that the block reads is of one moment, whatever others write meanwhile."""
+        with self._mutex:
+            db = self._connection()
+            try:
+                db.execute(SQL["begin_reading"])
+                yield
+            finally:
+                self._undo(db)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -177,6 +199,7 @@ class File:
         except sqlite3.Error as error:
             # What a failed sync has left is not known to this connection: the next one looks.
             self.abandon()
+            self._lost = True
             raise OutcomeUnknown(
                 f"{explained(error, str(self.path))}; it may be kept or not: do the same again, "
                 "which is recognised if it was"
@@ -195,6 +218,7 @@ class File:
     def close(self) -> None:
         """Bring the log into the file and close it. A second call does nothing."""
         with self._mutex:
+            self._lost = False
             if self._db is None or self._pid != os.getpid():
                 self._db = None
                 return

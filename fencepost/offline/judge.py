@@ -11,7 +11,9 @@ from typing import Literal, NamedTuple
 from fencepost.issues import ISSUES
 from fencepost.model import Task
 
-Means = Literal["recognised", "claim", "rewrite", "wait", "conflict"]
+Means = Literal["recognised", "moot", "claim", "rewrite", "wait", "conflict"]
+
+ENDS = {"give_up": "dead", "block": "blocked"}  # what becomes of a task by a verdict
 
 
 class Ours(NamedTuple):
@@ -41,6 +43,7 @@ class Sent(NamedTuple):
     sha256: str | None
     fence: int
     issues: Sequence[str]
+    verdict: str | None = None
 
 
 class Verdict(NamedTuple):
@@ -56,6 +59,8 @@ def judge(sent: Sent, ours: Ours, theirs: Theirs) -> Verdict:
     task = theirs.task
     if task is None:
         return Verdict("wait", "not_found")
+    if sent.verdict in ("retry", "release"):
+        return _of_try(sent, ours, task, theirs.now)
     if task.erased:
         return Verdict("conflict", "receipt_erased")
     since = [(number, sha256) for number, sha256 in theirs.results if number > ours.base_revision]
@@ -68,6 +73,8 @@ def judge(sent: Sent, ours: Ours, theirs: Theirs) -> Verdict:
         return _ended(sent, task, foreign, here)
     if task.revision < max(ours.base_revision, ours.accepted):
         return Verdict("conflict", "stale_revision")  # the store has been rolled back
+    if task.state == ENDS.get(sent.verdict or ""):
+        return Verdict("moot")
     if task.state in ("cancelled", "dead", "blocked"):
         return Verdict("conflict", f"task_{task.state}")
     if foreign:
@@ -75,6 +82,13 @@ def judge(sent: Sent, ours: Ours, theirs: Theirs) -> Verdict:
     if theirs.policy_version != ours.policy_version:
         return Verdict("conflict", "stale_policy")
     return _open(sent, ours, task, theirs.now)
+
+
+def _of_try(sent: Sent, ours: Ours, task: Task, now: int) -> Verdict:
+    """It only ends a lease. Where that has ended, others may try, as they were to: to claim the
+    task for it would cost another attempt."""
+    ours_still = task.state == "leased" and now < task.lease_expires_at and task.fence == ours.fence
+    return Verdict("rewrite" if ours_still and sent.fence != ours.fence else "moot")
 
 
 def _ended(sent: Sent, task: Task, foreign: list[int], here: list[int]) -> Verdict:

@@ -6,14 +6,12 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from fencepost import canonical
-from fencepost.commands import Complete, Request, Submit
-from fencepost.issues import NotFound, PayloadTooLarge, Refused, TaskDone
-from fencepost.model import Grant, Outcome
+from fencepost.commands import Command, Request
+from fencepost.issues import NotFound
+from fencepost.model import Grant, Outcome, QueueSettings
 from fencepost.offline import chain
 from fencepost.offline.file import File
-from fencepost.offline.values import Kept, Recorded, Sending
-from fencepost.parts import NOTHING
+from fencepost.offline.values import Kept, Sending
 
 
 class Notes:
@@ -60,9 +58,9 @@ class Notes:
 
     def step(self, *words: object) -> None:
         """The link of what this transaction has done so far."""
-        self._steps(words)
+        self.steps(words)
 
-    def _steps(self, *steps: Iterable[object]) -> None:
+    def steps(self, *steps: Iterable[object]) -> None:
         """The links of several steps, the state being the same after each."""
         number, before = self.head()
         state = self.state()
@@ -85,20 +83,18 @@ class Notes:
             self.file.rows("end_claim", id=number, state=state, receipt=None)
 
     def claim_answered(
-        self, number: int, outcome: Outcome, again: bool, max_result_bytes: int | None
+        self, number: int, outcome: Outcome, word: str, settings: QueueSettings | None = None
     ) -> list[str]:
-        """Note the leases of a claim. Returns the tasks that are new here or held anew."""
+        """Note the leases of a claim; `word` is `take`, or `claim` for one that is claimed again.
+        `settings` are the queue's. Returns the tasks that are new here or held anew."""
         receipt = None if outcome.receipt is None else json.dumps(outcome.receipt.to_json())
         with self.file.transaction():
             self.file.rows("end_claim", id=number, state="answered", receipt=receipt)
-            word = "claim" if again else "take"
             return [
-                grant.task_id
-                for grant in outcome.grants
-                if self._granted(grant, word, max_result_bytes)
+                grant.task_id for grant in outcome.grants if self._granted(grant, word, settings)
             ]
 
-    def _granted(self, grant: Grant, word: str, max_result_bytes: int | None) -> bool:
+    def _granted(self, grant: Grant, word: str, settings: QueueSettings | None) -> bool:
         known = self.latest(grant.task_id)
         if known is not None and not _later(grant, known):
             return False  # noted before: the claim was answered twice
@@ -117,8 +113,9 @@ class Notes:
             label = self._label(grant)
             self.file.rows(
                 "insert_task", task_id=grant.task_id, label=label, queue=grant.queue,
-                key=grant.key, payload=grant.payload, max_result_bytes=max_result_bytes,
-                **lease, **base,
+                key=grant.key, payload=grant.payload, progress=grant.progress,
+                max_result_bytes=None if settings is None else settings.max_result_bytes,
+                on_lapse="retry" if settings is None else settings.on_lapse, **lease, **base,
             )  # fmt: skip
         self.step(word, label, "fence", grant.fence)
         return True
@@ -132,81 +129,34 @@ class Notes:
                 return label
         return grant.task_id
 
-    # -- recording
+    # -- commands
 
-    def record(self, task_id: str, result: Any, *, close: bool, now: int) -> Recorded:
-        """Keep a result and fix the bytes that will be sent. See Outbox.record."""
-        content = None if result is NOTHING else canonical.dumps(result)
-        digest = chain.NO_RESULT if content is None else chain.digest_of(result)
-        with self.file.transaction():
-            kept = self.find(task_id)
-            done = self._record(kept, result, content, close, now, digest)
-            if isinstance(done, Refused):  # a step too: noted, and raised once it is kept
-                self.step("refused", kept.label, digest, done.code)
-        if isinstance(done, Refused):
-            raise done
-        return done
+    def insert(
+        self, kept: Kept, result: int | None, request: Request, *,
+        place: int | None = None, verdict: str | None = None,
+    ) -> None:  # fmt: skip
+        """A command that is to be sent: the last, or in this place. Its key is the digest of its
+        own bytes."""
+        if place is None:
+            ((last,),) = self.file.rows("last_place")
+            place = int(last) + 1
+        command, key = request.command, request.sha256.hex()
+        if not self.file.rows("stand_again", key=key, place=place):
+            self.file.rows(
+                "insert_command", place=place, taking=kept.id, result=result, verb=command.verb,
+                verdict=verdict, fence=getattr(command, "fence", 0), key=key, body=request.body,
+            )  # fmt: skip
 
-    def _record(
-        self, kept: Kept, result: Any, content: bytes | None, close: bool, now: int, digest: str
-    ) -> Recorded | Refused:  # fmt: skip
-        sha256 = None if content is None else canonical.sha256(content)
-        told = None if sha256 is None else sha256.hex()
-        there = self._result(kept, sha256)
-        closing = self.file.one("closing", taking=kept.id)
-        ended = closing is not None or kept.state == "settled"
-        if ended or (there is not None and not close):
-            same = closing == (there,) if close or content is None else there is not None
-            if not same:
-                return _closed(kept)
-            self.step("again", kept.label, digest)
-            return Recorded(kept.task_id, told, False)
-        steps = []
-        if content is not None and there is None:
-            if (refusal := _too_long(kept, content)) is not None:
-                return refusal
-            values = {"sha256": sha256, "digest": digest, "content": content, "now": now}
-            ((there,),) = self.file.rows("insert_result", taking=kept.id, **values)
-            steps.append("record")
-        self._write_command(kept, there, result, close)
-        if close:
-            steps.append("close")
-        self._steps(*((word, kept.label, digest) for word in steps))
-        return Recorded(kept.task_id, told, True)
-
-    def _result(self, kept: Kept, sha256: bytes | None) -> int | None:
-        if sha256 is None:
-            return None
-        found = self.file.one("result_by_sha256", taking=kept.id, sha256=sha256)
-        return None if found is None else int(found[0])
-
-    def _write_command(self, kept: Kept, result: int | None, value: Any, close: bool) -> None:
-        ((last,),) = self.file.rows("last_place")
-        verb = "complete" if close else "submit"
-        # A closing builds on what was taken and on the rows recorded before it.
-        rows = [c for c in self.commands(kept.id) if c.verb == "submit" and c.state != "replaced"]
-        request = self.request(kept, verb, value, kept.base_revision + len(rows))
-        self._insert(kept, last + 1, result, verb, request)
-        if close and kept.state == "open":
-            self.file.rows("set_state", id=kept.id, state="closed", waits=kept.waits)
-
-    def request(self, kept: Kept, verb: str, value: Any, revision: int) -> Request:
-        """The command under the fence that is held here. A submit names no revision. The key is
-        the digest of the command's own bytes."""
-        lease: dict[str, Any] = {
-            "task_id": kept.task_id, "worker_id": self.file.worker_id, "fence": kept.fence
-        }  # fmt: skip
-        if verb == "submit":
-            return Request.of(Submit(**lease, result=value))
-        return Request.of(Complete(**lease, result=value, expected_revision=revision))
-
-    def _insert(
-        self, kept: Kept, place: int, result: int | None, verb: str, request: Request
-    ) -> None:
-        self.file.rows(
-            "insert_command", place=place, taking=kept.id, result=result, verb=verb,
-            fence=kept.fence, key=request.sha256.hex(), body=request.body,
-        )  # fmt: skip
+    def drop_verdict(self, kept: Kept) -> bool:
+        """What was recorded here of a try that failed or was given back gives way to what is done,
+        as long as the store has not taken it."""
+        row = self.file.one("verdict_of", taking=kept.id)
+        if row is None:
+            return False
+        self.file.rows("end_command", id=row[0], state="replaced", answer=None)
+        self.file.rows("set_state", id=kept.id, state="open", waits=kept.waits)
+        self.step("reopen", kept.label)
+        return True
 
     # -- what a sync has heard
 
@@ -220,14 +170,26 @@ class Notes:
             if not self.file.rows("end_command", id=sent.id, **values):
                 return False
             kept = self.kept(sent.taking)
-            state = "settled" if sent.verb == "complete" else kept.state
+            state = kept.state if sent.verb == "submit" else "settled"
             self.file.rows("set_state", id=kept.id, state=state, waits=None)
+            if sent.verdict is not None:
+                self.step("told", kept.label, sent.verdict)
+                return True
             digest = self._digest(sent)
             new = sent.result is not None and self.file.rows(
                 "set_revision", id=sent.result, revision=revision
             )
             self.step(word if new else "ended", kept.label, digest)
         return True
+
+    def moot(self, sent: Sending) -> None:
+        """The store needs this verdict no more: the lease it would end has ended by itself."""
+        with self.file.transaction():
+            values = {"state": "moot", "answer": sent.answer}
+            if self.file.rows("end_command", id=sent.id, **values):
+                kept = self.kept(sent.taking)
+                self.file.rows("set_state", id=kept.id, state="settled", waits=None)
+                self.step("moot", kept.label, sent.verdict)
 
     def refused(self, sent: Sending, outcome: Outcome) -> None:
         """A refusal is a link of its own, once for each that says something new."""
@@ -239,36 +201,27 @@ class Notes:
 
     def waits(self, taking: int, code: str) -> None:
         """Nothing can be done about it now."""
-        kept = self.kept(taking)
-        if kept.waits != code:
+        if self.kept(taking).waits != code:
             with self.file.transaction():
-                self.file.rows("set_state", id=taking, state=kept.state, waits=code)
+                self.file.rows("set_waits", id=taking, waits=code)
 
-    def rewrite(self, sent: Sending, revision: int, there: Iterable[str]) -> bool:
+    def rewrite(self, sent: Sending, revision: int, there: Iterable[str]) -> None:
         """New bytes for all that is still to be sent of the task, under the fence it has now,
-        before any of it is sent. `there` are the results that the store has of it already. False
-        where the bytes would be the same."""
+        before any of it is sent. `there` are the results that the store has of it already."""
         with self.file.transaction():
             kept = self.kept(sent.taking)
             every = self.commands(kept.id)
             known = {command.key for command in every}
-            have, coming, new = set(there), 0, False
+            have, coming = set(there), 0
             for old in (command for command in every if command.state == "ready"):
-                sha256, value = self._value(old)
-                request = self.request(kept, old.verb, value, revision + coming)
-                coming += old.verb == "submit" and sha256 not in have
+                changes = {"fence": kept.fence}
+                if old.verb == "complete":
+                    changes["expected_revision"] = revision + coming
+                request = Request.of(changed(Request.read(old.body).command, changes))
+                coming += old.verb == "submit" and self.sha256_of(old) not in have
                 if request.sha256.hex() not in known:
                     self.file.rows("end_command", id=old.id, state="replaced", answer=None)
-                    self._insert(kept, old.place, old.result, old.verb, request)
-                    new = True
-        return new
-
-    def _value(self, sent: Sending) -> tuple[str | None, Any]:
-        if sent.result is None:
-            return None, NOTHING
-        row = self.file.one("result", id=sent.result)
-        assert row is not None
-        return row[0].hex(), json.loads(row[2])
+                    self.insert(kept, old.result, request, place=old.place, verdict=old.verdict)
 
     def sha256_of(self, sent: Sending) -> str | None:
         """The digest (hex) of the result that a command brings."""
@@ -303,7 +256,7 @@ class Notes:
             base = {"base_revision": revision, "policy_version": policy_version}
             self.file.rows("set_base", id=kept.id, **base)
             every = self.commands(kept.id)
-            closing = any(c.verb == "complete" and c.state != "replaced" for c in every)
+            closing = any(c.verb != "submit" and c.state != "replaced" for c in every)
             state = "closed" if closing else "open"
             self.file.rows("set_state", id=kept.id, state=state, waits=None)
             for number, sha256, digest, _, _, known in self.file.rows("results_of", taking=kept.id):
@@ -331,26 +284,13 @@ class Notes:
         self.step("human", kept.label, word)
 
 
+def changed(command: Command, changes: dict[str, Any]) -> Command:
+    """The same command with other values of these members."""
+    values = {spec.attribute: getattr(command, spec.attribute) for spec in command.SPECS}
+    return type(command)(**{**values, **changes})
+
+
 def _later(grant: Grant, known: Kept) -> bool:
     """A claim's answer names only leases that are live. One of a lower fence than is known here is
     of a store that was rolled back; one of an earlier time is of a clock that was reset."""
     return grant.fence > known.fence or grant.granted_at > known.granted_at
-
-
-def _too_long(kept: Kept, content: bytes) -> Refused | None:
-    limit = kept.max_result_bytes
-    if limit is None or len(content) <= limit:
-        return None
-    message = (
-        f"the result has {len(content)} bytes; queue {kept.queue} allowed {limit} when the task "
-        "was taken (max_result_bytes): record a reference instead"
-    )
-    return PayloadTooLarge(Outcome("failed", ("payload_too_large",), message))
-
-
-def _closed(kept: Kept) -> Refused:
-    message = (
-        f"{kept.task_id} has been closed here with another result, which stands; nothing was "
-        "recorded. A task that takes several results is given them as rows, before its end"
-    )
-    return TaskDone(Outcome("failed", ("task_done",), message))

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import Any
 
 from fencepost import fields
+from fencepost.alone import Taken, alone
 from fencepost.clock import Clock, SystemClock, to_rfc3339
+from fencepost.commands import Followup, Request
 from fencepost.handle.closing import Closing
-from fencepost.issues import InvalidRequest
-from fencepost.offline import checking
+from fencepost.handle.lease import tidy_log, tidy_reason
+from fencepost.issues import InvalidRequest, Unavailable
+from fencepost.offline import checking, recording
 from fencepost.offline.file import File
 from fencepost.offline.notes import Notes
 from fencepost.offline.syncing import Sync
 from fencepost.offline.taking import StoreHandle, Taking
-from fencepost.offline.values import Conflict, Kept, Recorded, Report, Verified
+from fencepost.offline.values import Conflict, Kept, Recorded, Report, Sending, Verified
+from fencepost.offline.working import What, Working
 from fencepost.parts import NOTHING
 
 MOST_TAKEN = 10_000
 COUNTS = (
     "tasks", "without_result", "going_on", "closed", "settled", "conflicts", "waiting", "results",
-    "accepted", "to_send", "open_claims",
+    "accepted", "to_send", "verdicts", "open_claims",
 )  # fmt: skip
 
 
@@ -36,6 +42,7 @@ class Outbox(Closing):
     def __init__(self, file: File, clock: Clock) -> None:
         self._file = file
         self._notes = Notes(file)
+        self.working = Working(self._notes)
         self._clock = clock
         self.report = Report()
 
@@ -46,6 +53,10 @@ class Outbox(Closing):
     @property
     def scope(self) -> str:
         return self._file.scope
+
+    @property
+    def path(self) -> str:
+        return str(self._file.path)
 
     @property
     def worker_id(self) -> str:
@@ -67,15 +78,16 @@ class Outbox(Closing):
         self._same_scope(fp)
         return Taking(self._file, self._notes, fp).take(queue, limit, lease_seconds)
 
-    def sync(self, fp: StoreHandle) -> Report:
+    def sync(self, fp: StoreHandle, show: Callable[[int], None] = lambda done: None) -> Report:
         """Send what is recorded, in its order. May be broken off anywhere and called again.
 
-        Returns what it came to; `outbox.report` counts it while it runs. Raises Unavailable,
+        Returns what it came to; `outbox.report` counts it while it runs, and `show` is told after
+        each command how many have had their turn. Raises Unavailable,
         OutcomeUnknown, Unauthenticated, Forbidden, ScopeRevoked: what keeps all from being sent.
         """
         sync = Sync(self._file, self._notes, fp, self._clock.wall())
         self.report = sync.report
-        sync.run()
+        sync.run(show)
         self.report.conflicts = self.counts()["conflicts"]
         return self.report
 
@@ -106,16 +118,70 @@ class Outbox(Closing):
         found = self._file.one("by_label", label=name)
         return self._notes.find(name) if found is None else self._notes.find(found[1])
 
-    def record(self, task_id: str, result: Any = NOTHING, *, close: bool = True) -> Recorded:
+    def record(
+        self, task_id: str, result: Any = NOTHING, *, close: bool = True,
+        followups: Iterable[Followup | dict[str, Any]] = (), log: str | None = None,
+    ) -> Recorded:  # fmt: skip
         """Keep a result, and close the task; with `close` False it is a row, and the task goes on.
 
-        Without a result the task is closed as it is. What was recorded already is recognised.
-        Raises TaskDone for another result where the task is closed, PayloadTooLarge, NotFound.
+        Without a result the task is closed as it is. `followups` are enqueued with the closing, by
+        the store; `log` is for people. What was recorded already is recognised. Raises TaskDone
+        for another result (or other follow-ups) where the task is closed, PayloadTooLarge,
+        NotFound.
         """
         fields.task_id(task_id, "task_id")
-        if result is NOTHING and not close:
-            raise InvalidRequest("record: give a result, or close the task")
-        return self._notes.record(task_id, result, close=close, now=self._clock.wall())
+        if not close and (result is NOTHING or (followups := tuple(followups))):
+            raise InvalidRequest("record: give a result, or close the task; follow-ups close it")
+        return recording.record(
+            self._notes, task_id, result, close=close, now=self._clock.wall(),
+            followups=followups, log=tidy_log(log),
+        )  # fmt: skip
+
+    def verdict(
+        self, task_id: str, what: What, *, reason: str | None = None,
+        retry_seconds: int | None = None, progress: Any = None, log: str | None = None,
+    ) -> Recorded:  # fmt: skip
+        """End a task here without a result: it failed (`retry`, `give_up`), a person has to look at
+        it (`block`), or nothing was tried (`release`). The next sync tells the store.
+
+        Until then `retry` and `release` give way to a result, and to another verdict. Raises
+        TaskDone where the task has ended here, NotFound.
+        """
+        fields.task_id(task_id, "task_id")
+        return self.working.verdict(
+            task_id, what, reason=None if reason is None else tidy_reason(reason),
+            retry_seconds=retry_seconds, progress=progress, log=tidy_log(log),
+        )  # fmt: skip
+
+    def give_back(self, task_ids: Iterable[str] = ()) -> list[str]:
+        """Give these tasks back, or all that have no result: the next sync releases them, so that
+        others take them at once. Their ids. Raises InvalidRequest while a worker works from this
+        outbox, TaskDone where one has ended, NotFound."""
+        with self.alone():
+            kept = [self._notes.find(task_id) for task_id in task_ids] or list(self._without())
+            return [self.working.give_back(each).task_id for each in kept]
+
+    def _without(self) -> Iterator[Kept]:
+        kept = None
+        while (kept := self.next(kept)) is not None:
+            yield kept
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Only one at a time works from an outbox. Raises InvalidRequest while another does."""
+        try:
+            guard = alone(self._file.path.with_name(f"{self._file.path.name}-worker"))
+        except Taken as taken:
+            raise InvalidRequest(
+                f"a worker works from {self._file.path} already (process {taken.holder}): end that "
+                "one, or wait for it"
+            ) from None
+        except OSError as error:
+            raise Unavailable(f"{self._file.path}: its lock cannot be made: {error}") from None
+        try:
+            yield
+        finally:
+            os.close(guard)
 
     def theirs(self, task_id: str) -> None:
         """A human's word on a conflict: what the store has stands. Nothing is removed."""
@@ -171,6 +237,10 @@ class Outbox(Closing):
                     "results_of", taking=taking
                 )
             ]  # fmt: skip
+            ours += [
+                {"verdict": each.verdict, "reason": reason_of(each)}
+                for each in self._notes.commands(taking) if each.verdict and each.stands
+            ]  # fmt: skip
             yield Conflict(
                 kept.task_id, kept.label, code, message, ours, json.loads(theirs), noted_at, decided
             )
@@ -196,6 +266,11 @@ class Outbox(Closing):
         which names the first broken link or row.
         """
         return checking.verify(self._file, self._notes, head)
+
+
+def reason_of(sending: Sending) -> str | None:
+    """What a verdict says for people."""
+    return getattr(Request.read(sending.body).command, "reason", None)
 
 
 def open_outbox(

@@ -13,7 +13,8 @@ returning id;
 
 -- name: task
 select id, task_id, label, queue, key, payload, base_revision, fence, epoch, policy_version,
-    attempt, max_attempts, granted_at, lease_expires_at, max_result_bytes, state, waits
+    attempt, max_attempts, granted_at, lease_expires_at, max_result_bytes, on_lapse, progress, tries,
+    state, waits
 from outbox_task where id = :id;
 
 -- name: latest
@@ -29,11 +30,39 @@ where t.state = 'open' and t.id > :after
     and t.id = (select max(n.id) from outbox_task n where n.task_id = t.task_id)
 order by t.id limit :limit;
 
+-- name: to_work
+-- What a worker may begin on: the newest taking of a task that is open and was not worked on by
+-- hand, or that an earlier run has given back or failed and no sync has told so.
+select t.id from outbox_task t
+where t.id > :after and t.id = (select max(n.id) from outbox_task n where n.task_id = t.task_id)
+    and ((t.state = 'open' and (t.tries > 0
+            or not exists (select 1 from outbox_result r where r.taking = t.id)))
+        or (t.state = 'closed' and exists (select 1 from outbox_command c where c.taking = t.id
+            and c.state = 'ready' and c.verdict in ('retry', 'release'))))
+order by t.id limit 1;
+
+-- name: queues
+select distinct queue from outbox_task;
+
+-- name: on_lapse
+select on_lapse from outbox_task where queue = :queue order by id desc limit 1;
+
 -- name: insert_task
 insert into outbox_task (task_id, label, queue, key, payload, base_revision, fence, epoch,
-    policy_version, attempt, max_attempts, granted_at, lease_expires_at, max_result_bytes, state)
+    policy_version, attempt, max_attempts, granted_at, lease_expires_at, max_result_bytes, on_lapse,
+    progress, state)
 values (:task_id, :label, :queue, :key, :payload, :base_revision, :fence, :epoch, :policy_version,
-    :attempt, :max_attempts, :granted_at, :lease_expires_at, :max_result_bytes, 'open');
+    :attempt, :max_attempts, :granted_at, :lease_expires_at, :max_result_bytes, :on_lapse,
+    :progress, 'open');
+
+-- name: set_tries
+update outbox_task set tries = :tries where id = :id;
+
+-- name: set_progress
+update outbox_task set progress = :progress where id = :id;
+
+-- name: set_waits
+update outbox_task set waits = :waits where id = :id and state in ('open', 'closed');
 
 -- name: set_lease
 update outbox_task set fence = :fence, epoch = :epoch, attempt = :attempt,
@@ -73,13 +102,14 @@ update outbox_result set revision = null where id = :id;
 
 -- name: next_command
 -- The first that is ready after a place, of a task that nothing stands in the way of.
-select c.id, c.place, c.taking, c.result, c.verb, c.fence, c.key, c.body, c.state, c.answer
+select c.id, c.place, c.taking, c.result, c.verb, c.verdict, c.fence, c.key, c.body, c.state,
+    c.answer
 from outbox_command c join outbox_task t on t.id = c.taking
 where c.state = 'ready' and c.place > :after and t.state in ('open', 'closed')
 order by c.place, c.id limit 1;
 
 -- name: commands_of
-select id, place, taking, result, verb, fence, key, body, state, answer from outbox_command
+select id, place, taking, result, verb, verdict, fence, key, body, state, answer from outbox_command
 where taking = :taking order by place, id;
 
 -- name: command_keys
@@ -89,12 +119,24 @@ select key from outbox_command where taking = :taking;
 select c.result from outbox_command c
 where c.taking = :taking and c.verb = 'complete' and c.state <> 'replaced' limit 1;
 
+-- name: closing_body
+select c.body from outbox_command c
+where c.taking = :taking and c.verb = 'complete' and c.state <> 'replaced' limit 1;
+
+-- name: verdict_of
+select c.id, c.verdict, c.body from outbox_command c
+where c.taking = :taking and c.verdict is not null and c.state = 'ready' limit 1;
+
 -- name: last_place
 select coalesce(max(place), 0) from outbox_command;
 
 -- name: insert_command
-insert into outbox_command (place, taking, result, verb, fence, key, body, state)
-values (:place, :taking, :result, :verb, :fence, :key, :body, 'ready');
+insert into outbox_command (place, taking, result, verb, verdict, fence, key, body, state)
+values (:place, :taking, :result, :verb, :verdict, :fence, :key, :body, 'ready');
+
+-- name: stand_again
+update outbox_command set state = 'ready', place = :place where key = :key and state = 'replaced'
+returning id;
 
 -- name: end_command
 update outbox_command set state = :state, answer = coalesce(:answer, answer)
@@ -149,6 +191,8 @@ select
     (select count(*) from outbox_result) as results,
     (select count(*) from outbox_result where revision is not null) as accepted,
     (select count(*) from outbox_command where state = 'ready') as to_send,
+    (select count(*) from outbox_command c join outbox_task t on t.id = c.taking
+        where c.state = 'ready' and c.verdict is not null and t.state = 'closed') as verdicts,
     (select count(*) from outbox_claim where state = 'open') as open_claims,
     (select min(lease_expires_at) from outbox_task where state in ('open', 'closed')) as first_end;
 
@@ -162,7 +206,7 @@ from outbox_result r join outbox_task t on t.id = r.taking where r.id > :after
 order by r.id limit 1;
 
 -- name: every_command
-select c.id, t.label, t.task_id, c.key, c.body, r.sha256, c.verb, c.fence
+select c.id, t.label, t.task_id, c.key, c.body, r.sha256, c.verb, c.verdict, c.fence
 from outbox_command c join outbox_task t on t.id = c.taking
 left join outbox_result r on r.id = c.result where c.id > :after order by c.id limit 1;
 
@@ -177,6 +221,9 @@ pragma cache_size = -2048;
 
 -- name: begin
 begin immediate;
+
+-- name: begin_reading
+begin deferred;
 
 -- name: commit
 commit;

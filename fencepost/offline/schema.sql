@@ -33,7 +33,8 @@ create table outbox_claim (
 -- name: create_task
 -- One row a taking: a task that comes back after it was settled gets another. state: open (no
 -- closing recorded), closed, settled, conflict. `waits` is the code for which the last sync left
--- it. base_revision and policy_version are those under which the work was done.
+-- it. base_revision and policy_version are those under which the work was done. `tries`: how often a
+-- worker has begun on it here. `progress`: the mark that the last attempt, here or elsewhere, has left.
 create table outbox_task (
     id integer primary key,
     task_id text not null,
@@ -50,6 +51,9 @@ create table outbox_task (
     granted_at integer not null,
     lease_expires_at integer not null,
     max_result_bytes integer,
+    on_lapse text not null,
+    progress blob,
+    tries integer not null default 0,
     state text not null check (state in ('open', 'closed', 'settled', 'conflict')),
     waits text
 ) strict;
@@ -73,17 +77,19 @@ create table outbox_result (
 
 -- name: create_command
 -- What is sent, byte for byte. `place` is its turn; new bytes for a fresh fence stand in the same
--- place. state: ready, accepted, replaced. `answer` is the last that was heard of it.
+-- place. state: ready, accepted, moot (the store needs it no more), replaced. `answer` is the last
+-- that was heard of it. `verdict` is null for what brings a result or closes the task.
 create table outbox_command (
     id integer primary key,
     place integer not null,
     taking integer not null references outbox_task (id),
     result integer references outbox_result (id),
-    verb text not null check (verb in ('submit', 'complete')),
+    verb text not null check (verb in ('submit', 'complete', 'fail', 'release')),
+    verdict text check (verdict in ('retry', 'give_up', 'block', 'release')),
     fence integer not null,
     key text not null unique,
     body blob not null,
-    state text not null check (state in ('ready', 'accepted', 'replaced')),
+    state text not null check (state in ('ready', 'accepted', 'moot', 'replaced')),
     answer text
 ) strict;
 

@@ -4,6 +4,7 @@ answer means. It may be broken off anywhere and begun again."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from fencepost.commands import Claim, Release, Request
@@ -17,7 +18,7 @@ from fencepost.offline.taking import StoreHandle, Taking, is_verdict
 from fencepost.offline.values import Kept, Report, Sending
 
 MOST_TRIES = 4  # of one command in one sync: sent, claimed, written anew, sent
-LONGEST_SHOWN = 64 * 1024  # bytes of another's result that are kept in a conflict
+LONGEST_SHOWN = 64 * 1024  # bytes of others' results that are kept in a conflict
 MOVED_ON = "the task has moved on while it was being claimed again"
 
 
@@ -29,9 +30,8 @@ class Sync:
         self.now = now
         self.report = Report()
         self._stuck: set[int] = set()
-        self._policy = 0
 
-    def run(self) -> Report:
+    def run(self, show: Callable[[int], None]) -> Report:
         """Send all that is ready. Raises what keeps everything from being sent: scope or token
         refused, store unavailable. What was noted until then stands."""
         scope = self.fp.scope()
@@ -39,14 +39,15 @@ class Sync:
             raise InvalidRequest(
                 f"the outbox is of scope {self.file.scope}, the store was opened for {scope.scope}"
             )
-        self._policy = scope.policy_version
         Taking(self.file, self.notes, self.fp).hear_again()
-        after = 0
+        after = turns = 0
         while (row := self.file.one("next_command", after=after)) is not None:
             command = Sending(*row)
             after = command.place
             if command.taking not in self._stuck:
                 self._bring(command)
+            turns += 1
+            show(turns)
         return self.report
 
     def _bring(self, command: Sending) -> None:
@@ -59,11 +60,7 @@ class Sync:
                 return
             code = outcome.issues[0]
             verdict, theirs, told = self._judge(command, outcome)
-            if verdict.means == "recognised":
-                self._recognised(command, verdict, told)
-                return
-            if verdict.means == "conflict":
-                self._conflict(command, verdict.code, outcome.message, told)
+            if self._over(command, verdict, outcome, told):
                 return
             if verdict.means == "claim":
                 stop = self._claim_again(command)
@@ -77,10 +74,17 @@ class Sync:
                     self._wait(command, stop)
                     return
                 self._anew(command, theirs)
-            elif verdict.means == "wait" or not self._anew(command, theirs):
+            elif verdict.means == "wait":
                 self._wait(command, verdict.code or code)
                 return
-            command = self._current(command)
+            else:
+                self._anew(command, theirs)
+            current = self._current(command)
+            if current is None:
+                return  # another sync has brought it meanwhile
+            if verdict.means == "rewrite" and current.key == command.key:
+                break  # there are no other bytes
+            command = current
         self._wait(command, code)
 
     def _send(self, command: Sending) -> Outcome:
@@ -93,10 +97,27 @@ class Sync:
                 raise error_for(outcome)
         return outcome
 
-    def _current(self, command: Sending) -> Sending:
+    def _current(self, command: Sending) -> Sending | None:
         """The bytes that stand ready in the same place now."""
         row = self.file.one("next_command", after=command.place - 1)
-        return command if row is None else Sending(*row)
+        found = None if row is None else Sending(*row)
+        return found if found is not None and found.place == command.place else None
+
+    def _over(
+        self, command: Sending, verdict: Verdict, outcome: Outcome, told: dict[str, Any]
+    ) -> bool:
+        """Whether it needs not be sent again, by what was read of the task."""
+        match verdict.means:
+            case "recognised":
+                self._recognised(command, verdict, told)
+            case "moot":
+                self.notes.moot(command)
+                self.report.moot += 1
+            case "conflict":
+                self._conflict(command, verdict.code, outcome.message, told)
+            case _:
+                return False
+        return True
 
     # -- what the store says
 
@@ -117,11 +138,11 @@ class Sync:
         kept = self.notes.kept(command.taking)
         ours = self._ours(kept)
         sha256 = self.notes.sha256_of(command)
-        sent = Sent(command.verb, sha256, command.fence, outcome.issues)
+        sent = Sent(command.verb, sha256, command.fence, outcome.issues, command.verdict)
         theirs, told = self.look(kept, ours, sha256)
         verdict = judge(sent, ours, theirs)
         known = [code for code in outcome.issues if code in ISSUES]
-        if len(known) < len(outcome.issues) and verdict.means == "claim":
+        if len(known) < len(outcome.issues) and verdict.means in ("claim", "moot"):
             verdict = Verdict("wait", outcome.issues[0])  # of a later version: not ours to mend
         return verdict, theirs, told
 
@@ -134,21 +155,25 @@ class Sync:
     def look(
         self, kept: Kept, ours: Ours, sha256: str | None = None
     ) -> tuple[Theirs, dict[str, Any]]:
-        """What the store has of a task, to judge by and to be shown."""
-        told: dict[str, Any] = {"policy_version": self._policy, "task": None, "results": []}
+        """What the store has of a task, to judge by and to be shown. The policy is read after each
+        refusal: it may have been raised in the middle of a sync."""
+        policy = self.fp.scope().policy_version
+        told: dict[str, Any] = {"policy_version": policy, "task": None, "results": []}
         try:
             task = self.fp.task(kept.task_id)
         except NotFound:
-            return Theirs(None, (), self._policy, 0), told
+            return Theirs(None, (), policy, 0), told
         told["task"] = _plain(task)
         results: list[tuple[int, str | None]] = []
+        room = LONGEST_SHOWN
         for result in self.fp.results(kept.task_id) if not task.erased else ():
             results.append((result.revision, result.result_sha256))
             if result.revision > kept.base_revision:
-                told["results"].append(_shown(result))
+                shown, room = _shown(result, room)
+                told["results"].append(shown)
                 if sha256 is not None and result.result_sha256 == sha256:
                     told["entry"] = result.entry
-        return Theirs(task, results, self._policy, self.fp.now()), told
+        return Theirs(task, results, policy, self.fp.now()), told
 
     # -- what is done about it
 
@@ -168,18 +193,17 @@ class Sync:
             if stops(outcome) and outcome.issues[0] != QueuePaused.code:
                 raise error_for(outcome)
             return outcome.issues[0]
-        self.notes.claim_answered(number, outcome, again=True, max_result_bytes=None)
+        self.notes.claim_answered(number, outcome, "claim")
         if not outcome.grants:
             return "task_leased"
         self.report.claimed += 1
         return ""
 
-    def _anew(self, command: Sending, theirs: Theirs) -> bool:
+    def _anew(self, command: Sending, theirs: Theirs) -> None:
         """New bytes where the old ones do not fit the lease that is held now."""
-        if theirs.task is None:
-            return False
-        there = {sha256 for _, sha256 in theirs.results if sha256 is not None}
-        return self.notes.rewrite(command, theirs.task.revision, there)
+        if theirs.task is not None:
+            there = {sha256 for _, sha256 in theirs.results if sha256 is not None}
+            self.notes.rewrite(command, theirs.task.revision, there)
 
     def _release(self, command: Sending) -> None:
         """What was claimed for nothing is given back. If this is lost, the lease ends by itself."""
@@ -200,13 +224,12 @@ class Sync:
 
     def again(self, kept: Kept) -> None:
         """Let recorded work stand on what the store has now, and be sent."""
-        self._policy = self.fp.scope().policy_version
         theirs, _ = self.look(kept, self._ours(kept))
         if theirs.task is None:
             self.fp.task(kept.task_id)  # raises
             return
         there = {sha256: number for number, sha256 in theirs.results if sha256 is not None}
-        self.notes.stand_on(kept, theirs.task.revision, self._policy, there)
+        self.notes.stand_on(kept, theirs.task.revision, theirs.policy_version, there)
 
 
 def is_answer(outcome: Outcome) -> bool:
@@ -230,8 +253,11 @@ def _plain(task: Task) -> dict[str, Any]:
     return shown
 
 
-def _shown(result: Result) -> dict[str, Any]:
+def _shown(result: Result, room: int) -> tuple[dict[str, Any], int]:
+    """A result as it is shown, and how many bytes of others may be shown beside it."""
     shown = result.to_json()
-    if len(json.dumps(shown["value"])) > LONGEST_SHOWN:
-        shown["value"], shown["kept"] = None, False
-    return shown
+    left = room - len(json.dumps(shown["value"]))
+    if left >= 0:
+        return shown, left
+    shown["value"], shown["kept"] = None, False
+    return shown, room

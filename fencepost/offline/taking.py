@@ -53,7 +53,7 @@ class Taking:
 
     def __init__(self, file: File, notes: Notes, fp: StoreHandle) -> None:
         self.file, self.notes, self.fp = file, notes, fp
-        self._limits: dict[str, int | None] = {}
+        self._settings: dict[str, QueueSettings] = {}
 
     def take(self, queue: str, limit: int, lease_seconds: int) -> list[str]:
         """Up to `limit` tasks, with those of an earlier take whose answer was lost."""
@@ -79,7 +79,7 @@ class Taking:
         return found
 
     def _send(
-        self, number: int, request: Request, *, again: bool = False
+        self, number: int, request: Request, word: str = "take"
     ) -> tuple[list[str], int, int]:
         """The tasks that a claim brought, the bytes of their payloads, and how many were given."""
         (outcome,) = self.fp.execute([request])
@@ -91,16 +91,16 @@ class Taking:
             if is_verdict(outcome):
                 self.notes.claim_ended(number, "void")
             raise error
-        limits = {grant.queue: self._limit(grant.queue) for grant in outcome.grants}
-        limit = next(iter(limits.values()), None)
-        new = self.notes.claim_answered(number, outcome, again, limit)
+        queues = {grant.queue: self._queue(grant.queue) for grant in outcome.grants}
+        settings = next(iter(queues.values()), None)  # a claim is of one queue, or of one task
+        new = self.notes.claim_answered(number, outcome, word, settings)
         length = sum(len(grant.payload or b"") for grant in outcome.grants)
         return new, length, len(outcome.grants)
 
-    def _limit(self, queue: str) -> int | None:
-        if queue not in self._limits:
-            self._limits[queue] = self.fp.queue(queue).max_result_bytes
-        return self._limits[queue]
+    def _queue(self, queue: str) -> QueueSettings:
+        if queue not in self._settings:
+            self._settings[queue] = self.fp.queue(queue)
+        return self._settings[queue]
 
     def hear_again(self) -> None:
         """At a sync: the leases of claims whose answer was lost, if they ever reached the store.
@@ -112,7 +112,7 @@ class Taking:
             except NotFound:
                 self.notes.claim_ended(number, "void")
                 continue
-            self._send(number, Request.read(body, key), again=taking is not None)
+            self._send(number, Request.read(body, key), "take" if taking is None else "claim")
 
 
 def is_verdict(outcome: Outcome) -> bool:

@@ -27,6 +27,9 @@ class Kept(NamedTuple):
     granted_at: int
     lease_expires_at: int
     max_result_bytes: int | None
+    on_lapse: str
+    progress: bytes | None
+    tries: int
     state: str
     waits: str | None
 
@@ -34,6 +37,11 @@ class Kept(NamedTuple):
     def payload(self) -> Any:
         """The task's payload; None too where it had been erased."""
         return None if self.content is None else json.loads(self.content)
+
+    @property
+    def mark(self) -> Any:
+        """The progress mark of the last attempt, here or elsewhere; None if none has left one."""
+        return None if self.progress is None else json.loads(self.progress)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -51,6 +59,7 @@ class Kept(NamedTuple):
             "state": self.state,
             "waits": self.waits,
             "payload": self.payload,
+            "progress": self.mark,
         }
 
 
@@ -62,15 +71,21 @@ class Sending(NamedTuple):
     taking: int
     result: int | None
     verb: str
+    verdict: str | None
     fence: int
     key: str
     body: bytes
     state: str
     answer: str | None
 
+    @property
+    def stands(self) -> bool:
+        """Whether it was sent or is to be sent, and no other bytes stand in its place."""
+        return self.state != "replaced"
+
 
 class Recorded(NamedTuple):
-    """What `record` did. `new` is False where the very same had been recorded before."""
+    """What was done. `new` is False where the very same had been recorded before."""
 
     task_id: str
     result_sha256: str | None
@@ -84,7 +99,7 @@ class Report:
     """What a sync came to, counted as it goes."""
 
     def __init__(self) -> None:
-        self.accepted = self.recognised = self.claimed = self.conflicts = 0
+        self.accepted = self.recognised = self.claimed = self.moot = self.conflicts = 0
         self.waiting: dict[str, str] = {}
 
     @property
@@ -99,6 +114,7 @@ class Report:
             "accepted": self.accepted,
             "recognised": self.recognised,
             "claimed": self.claimed,
+            "moot": self.moot,
             "conflicts": self.conflicts,
             "waiting": [{"task_id": t, "code": c} for t, c in self.waiting.items()],
         }

@@ -49,6 +49,19 @@ class Desk(Protocol):
     def left_over(self, grant: Grant, *, fresh: bool) -> None: ...
 
 
+class Claiming(Protocol):
+    """Where tasks come from: a store (`Claims`), or an outbox (`outbox.py`). Hands each to the desk
+    that it was made for, never more than there are free slots."""
+
+    stopped: bool
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def ended(self, seconds: float) -> bool: ...
+    def changed(self) -> None: ...
+    def hurry(self) -> None: ...
+
+
 class Open(NamedTuple):
     """A claim that has not brought anything yet, and the steady time before which it had taken
     nothing: its first sending, or the last that was answered with nothing."""

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fencepost.alone import Taken, alone
 from fencepost.canonical import sha256
 from fencepost.commands import Request
 from fencepost.issues import FencepostError, InvalidRequest
@@ -220,23 +221,13 @@ def _write_at(file: int, data: bytes, place: int) -> None:
 
 def _locked(folder: Path) -> int:
     """The lock of the folder, held by this process until it ends."""
-    guard = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        import fcntl
-
-        fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:
-        return guard
-    except BlockingIOError:
-        holder = os.pread(guard, 20, 0).decode("ascii", "replace").strip()
-        os.close(guard)
+        return alone(folder / LOCK)
+    except Taken as taken:
         raise InvalidRequest(
-            f"--state {folder}: a worker of this name runs already (process {holder}); give "
+            f"--state {folder}: a worker of this name runs already (process {taken.holder}); give "
             "another --worker, or end that one"
         ) from None
-    os.ftruncate(guard, 0)
-    os.pwrite(guard, b"%d\n" % os.getpid(), 0)
-    return guard
 
 
 def _sync_folder(folder: Path) -> None:

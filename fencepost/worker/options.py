@@ -26,9 +26,9 @@ class Options:
     give_up_seconds: float | None = None
     wait_seconds: int = WAIT_SECONDS
 
-    def checked(self) -> Options:
+    def checked(self, least_queues: int = 1) -> Options:
         """The same. Raises InvalidRequest."""
-        fields.some(fields.name, 1, fields.MAX_QUEUES_PER_CLAIM)(self.queues, "queues")
+        fields.some(fields.name, least_queues, fields.MAX_QUEUES_PER_CLAIM)(self.queues, "queues")
         fields.name(self.worker_id, "worker")
         fields.integer(1, 1_000)(self.concurrency, "jobs")
         fields.optional(fields.seconds)(self.lease_seconds, "lease_seconds")

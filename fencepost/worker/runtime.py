@@ -20,7 +20,7 @@ from fencepost.issues import FencepostError, InvalidRequest
 from fencepost.log import Log
 from fencepost.model import Grant, Outcome
 from fencepost.worker.beat import AUTHORITY, Beat, ends_a_lease
-from fencepost.worker.claims import Claims
+from fencepost.worker.claims import Claiming, Claims
 from fencepost.worker.hands import Hands
 from fencepost.worker.held import STOPPING, Held
 from fencepost.worker.memory import Memory
@@ -31,8 +31,9 @@ from fencepost.worker.verdicts import Verdict, of_exception
 if TYPE_CHECKING:
     from fencepost.handle import Handle
     from fencepost.remote import RemoteHandle
+    from fencepost.worker.outbox import OutboxStore
 
-    AnyHandle: TypeAlias = Handle | RemoteHandle
+    AnyHandle: TypeAlias = Handle | RemoteHandle | OutboxStore
 
 Ending = Literal["done", "left", "refused", "unreachable", "aborted"]
 LAST_SECONDS = 10.0  # for what has to be told to the store at the end
@@ -58,11 +59,12 @@ class Runtime:
     def __init__(
         self, fp: AnyHandle, performer: Performer, options: Options, memory: Memory,
         jitter: Callable[[], float] = random.random, hands: type[Hands] = Hands,
+        claims: Callable[..., Claiming] = Claims,
     ) -> None:  # fmt: skip
         self._fp, self._performer, self._options, self._memory = fp, performer, options, memory
         self.beat = Beat(fp, jitter)
         self.settler = Settler(fp, memory, self._settled, self._answered, jitter)
-        self._claims = Claims(fp, options, memory, self, jitter)
+        self._claims = claims(fp, options, memory, self, jitter)
         self._hands = hands(self._work)
         self.counts: Counter[str] = Counter()
         self._lock = threading.Lock()

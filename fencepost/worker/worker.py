@@ -14,8 +14,9 @@ from fencepost.worker.runtime import Ending, Performer, Runtime
 if TYPE_CHECKING:
     from fencepost.handle import Handle
     from fencepost.remote import RemoteHandle
+    from fencepost.worker.outbox import OutboxStore
 
-    AnyHandle: TypeAlias = Handle | RemoteHandle
+    AnyHandle: TypeAlias = Handle | RemoteHandle | OutboxStore
 
 
 def identity_of(fp: AnyHandle, worker_id: str) -> dict[str, str]:
@@ -29,6 +30,14 @@ def memory_of(fp: AnyHandle, worker_id: str, state: str | Path | None) -> Memory
     if state is None and fp.address == ":memory:":
         return Memory(None, identity)
     return Memory(default_folder(identity) if state is None else Path(state), identity)
+
+
+def performer_of(
+    fp: AnyHandle, handler: Handler, worker_id: str, processes: bool, task_seconds: float | None
+) -> Performer:
+    """What works with this handler. Raises InvalidRequest for what is none."""
+    checked(handler)
+    return _processes(fp, handler, worker_id, task_seconds) if processes else Threads(handler)
 
 
 class Worker:
@@ -64,9 +73,7 @@ class Worker:
             names, worker_id, concurrency, lease_seconds, grace, exit_when_empty, max_tasks,
             max_seconds, give_up_seconds,
         ).checked()  # fmt: skip
-        performer: Performer = Threads(checked(handler))
-        if processes:
-            performer = _processes(fp, handler, worker_id, task_seconds)
+        performer = performer_of(fp, handler, worker_id, processes, task_seconds)
         self._memory = memory_of(fp, worker_id, state)
         self._performer = performer
         self._runtime = Runtime(fp, performer, options, self._memory)

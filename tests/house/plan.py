@@ -8,7 +8,7 @@ NAME = "fencepost"
 FLOORS = [
     "log record version",
     "issues clock",
-    "canonical model tokens",
+    "canonical model tokens alone",
     "fields",
     "parts",
     "commands",
@@ -30,6 +30,7 @@ SIDEWAYS: dict[tuple[str, str], str] = {
     ("cli", "conformance"): "conform hands its arguments on to the kit, which knows nothing of it",
     ("operate", "worker"): "doctor asks what of a task's processes is not covered here; the "
     "benchmark measures workers too",
+    ("worker", "offline"): "a worker without a network takes its tasks from an outbox",
     ("operate", "cli"): "long runs show tables and progress with cli/terminal.py, as the verbs do",
 }
 # The same for an import under `if TYPE_CHECKING`, which nothing runs.

@@ -12,8 +12,8 @@ from functools import partial
 
 from helpers.nodeids import held
 
-SUBJECTS = ("workers", "PostgreSQL", "deliveries", "restore", "statement")
-STATEMENT, WORKERS = ("statement",), ("workers",)
+SUBJECTS = ("PostgreSQL", "deliveries", "restore", "statement")
+STATEMENT = ("statement",)
 DELIVERIES, RESTORE = ("deliveries",), ("restore",)
 
 queue = partial(held, "seed_fenced_queue")
@@ -25,6 +25,9 @@ limits = partial(held, "seed_receipt_lab_limits")
 privacy = partial(held, "seed_receipt_lab_privacy")
 leases = partial(held, "faults_leases")
 kill = partial(held, "faults_kill")
+beat = partial(held, "worker_beat")
+killed = partial(held, "work_killed")
+trees = partial(held, "containment")
 kit = partial(held, "kit")
 kit_command = partial(held, "kit_command")
 contract = partial(held, "contract")
@@ -74,6 +77,10 @@ FENCED_QUEUE: dict[str, tuple[str, ...]] = {
             "a_completion_whose_answer_was_lost_is_answered_with_the_same_bytes",
         ),
         *held("remote_lost", "through_many_faults_each_task_is_completed_once"),
+        *killed(
+            "a_worker_that_stood_still_past_its_leases_ends_their_trees_and_goes_on",
+            "answers_that_get_lost_double_no_result",
+        ),
     ),
     "solution_mechanism: Atomically increment": (*ONE_OWNER, *STALE),
     "solution_mechanism: Commit result and": (
@@ -115,11 +122,16 @@ FENCED_QUEUE: dict[str, tuple[str, ...]] = {
         "house", "the_core_imports_without_any_third_party_package"
     ),
     "resource_target.status:": STATEMENT,
-    "resource_target.max_worker_seconds: 900": queue(
-        "no_worker_holds_a_task_for_more_than_900_seconds_by_default"
+    "resource_target.max_worker_seconds: 900": (
+        *queue(
+            "a_worker_that_is_not_heard_of_holds_a_task_for_900_seconds_at_most_by_default",
+            "a_worker_that_renews_holds_a_task_for_a_day_at_most_by_default",
+        ),
+        *beat("the_end_of_the_hold_is_no_lost_lease_and_is_told_in_time"),
     ),
-    "resource_target.max_followup_tasks: 2": queue(
-        "a_completion_brings_at_most_two_follow_up_tasks_by_default"
+    "resource_target.max_followup_tasks: 2": (
+        *queue("a_completion_brings_at_most_two_follow_up_tasks_by_default"),
+        *held("worker", "followups_go_with_the_completion_and_with_nothing_else"),
     ),
     "limitations[0]: Implementation": VERIFICATION,
     "limitations[1]: Examples": STATEMENT,
@@ -131,11 +143,13 @@ AGAIN = feed("playing_the_log_again_gives_the_same_chain")
 TAMPERED = feed("tampering_with_one_step_breaks_the_chain_from_there_on")
 ROWS = feed("the_final_row_count_is_the_published_one")
 PROGRAM = feed("the_seeds_own_program_publishes_what_we_reproduce")
+EXPIRED_OFFLINE = outbox("expired_and_untaken_work_is_claimed_again_and_accepted")
+OUTBOX_PLAYED = chain("the_seven_published_hashes_come_out_of_the_outbox_s_state")
+OUTBOX_AGAIN = chain("the_same_life_gives_the_same_chain_refused_steps_included")
 
 SHELTER_FEED: dict[str, tuple[str, ...]] = {
     "spec: Shelter-feed offline outbox": (
-        *PLAYED, *PROGRAM,
-        *outbox("expired_and_untaken_work_is_claimed_again_and_accepted"),
+        *PLAYED, *PROGRAM, *EXPIRED_OFFLINE,
         *held("offline_faces", "all_of_it_runs_within_40_mib"),
     ),
     "spec: Invariants: (1) fencing token": feed(
@@ -151,22 +165,29 @@ SHELTER_FEED: dict[str, tuple[str, ...]] = {
     "spec: (4) after every step": (
         *HASHES, *AGAIN,
         *feed("invariant_4_accepted_steps_are_only_appended_and_checkpoints_chain"),
-        *chain(
-            "the_seven_published_hashes_come_out_of_the_outbox_s_state",
-            "the_same_life_gives_the_same_chain_refused_steps_included",
-        ),
+        *OUTBOX_PLAYED, *OUTBOX_AGAIN,
     ),
-    **{f"steps[{step}]:": PLAYED for step in range(6)},
-    "steps[6]: checkpoint chain": (*PLAYED, *HASHES, *AGAIN),
+    **{f"steps[{step}]:": (*PLAYED, *OUTBOX_PLAYED) for step in range(6)},
+    "steps[6]: checkpoint chain": (*PLAYED, *HASHES, *AGAIN, *OUTBOX_PLAYED, *OUTBOX_AGAIN),
     **{f"observed_verdicts[{verdict}]:": PLAYED for verdict in range(9)},
     "all_pass:": PLAYED,
-    "final_row_count:": ROWS,
-    **{f"checkpoint_chain[{step}]:": HASHES for step in range(7)},
-    "harness:": PROGRAM,
+    "final_row_count:": (*ROWS, *OUTBOX_PLAYED),
+    **{f"checkpoint_chain[{step}]:": (*HASHES, *OUTBOX_PLAYED) for step in range(7)},
+    "harness:": (
+        *PROGRAM, *chain("the_seed_s_own_program_gives_the_hashes_that_ours_are_held_against"),
+    ),
     "run_command:": PROGRAM,
-    "failure_modes_covered[0]: stale token after": (*PLAYED, *BOUNDARY),
-    "failure_modes_covered[1]: superseded token": (*PLAYED, *STALE),
-    "failure_modes_covered[2]: duplicate payload": PLAYED,
+    "failure_modes_covered[0]: stale token after": (*PLAYED, *BOUNDARY, *EXPIRED_OFFLINE),
+    "failure_modes_covered[1]: superseded token": (
+        *PLAYED, *STALE,
+        *outbox(
+            "work_retaken_by_another_waits_while_he_holds_it_and_is_a_conflict_when_he_is_done",
+            "two_laptops_with_the_same_outbox_end_with_one_result_each",
+        ),
+    ),
+    "failure_modes_covered[2]: duplicate payload": (
+        *PLAYED, *outbox("what_is_recorded_twice_is_kept_once_and_another_closing_is_refused"),
+    ),
     "failure_modes_covered[3]: replay checkpoint": (
         *TAMPERED, *chain("what_was_tampered_with_is_named"),
     ),
@@ -223,6 +244,27 @@ NOT_OURS = limits(
     "opening_a_database_that_is_not_a_store_is_refused_and_leaves_it_as_it_was",
     "opening_a_file_that_is_no_database_is_refused_and_leaves_it_as_it_was",
     "creating_a_store_never_overwrites_an_existing_path",
+)
+STEADY = beat(
+    "a_wall_clock_that_is_wrong_by_a_year_ends_no_lease",
+    "the_deadline_counts_from_the_sending_and_not_from_the_answer",
+)
+HEARTBEAT = beat(
+    "a_lease_lives_as_long_as_its_work",
+    "a_beat_that_fails_is_made_again_and_the_lease_stays",
+    "without_an_answer_the_work_is_told_before_the_lease_can_end",
+)
+CONTAINED = (
+    *trees(
+        "when_the_lease_is_lost_the_whole_tree_dies",
+        "when_the_worker_is_killed_the_whole_tree_dies",
+        "when_worker_and_shim_are_killed_the_next_life_finds_the_tree",
+    ),
+    *killed("a_hostile_tree_does_not_outlive_a_lost_lease_nor_its_worker"),
+)
+INJECTED = (  # what a command was talked into: the kit's hostile worker, and no secret at hand
+    *kit("the_product_is_accepted"),
+    *held("work_command", "the_environment_tells_of_the_task_and_of_nothing_else_of_ours"),
 )
 BLOCKED = leases("a_queue_that_reconciles_blocks_a_lapsed_task_for_a_person")
 
@@ -294,8 +336,10 @@ RECEIPT_LAB: dict[str, tuple[str, ...]] = {
         ),
     ),
     "What the lab does not": STATEMENT,
-    "Identity and time are supplied": (*IDENTIFIED, *SKEW, *WORKERS),
-    "There is no HTTP authentication": (*IDENTIFIED, *AUTHORIZED, *SKEW, *WORKERS, *RESTORE),
+    "Identity and time are supplied": (*IDENTIFIED, *SKEW, *STEADY),
+    "There is no HTTP authentication": (
+        *IDENTIFIED, *AUTHORIZED, *SKEW, *HEARTBEAT, *CONTAINED, *INJECTED, *RESTORE,
+    ),
     "Test code changes fixture": STATEMENT,
     "Those edits are not": STATEMENT,
     "SQLite has a single writer": held(
@@ -335,6 +379,8 @@ RECEIPT_LAB: dict[str, tuple[str, ...]] = {
         "retention_purges_ended_tasks_only_once_their_time_is_over",
         "a_deleted_task_leaves_a_tombstone_and_its_keys_execute_nothing_again",
         "no_payload_result_reason_or_key_reaches_the_log",
+    ) + held(
+        "work_command", "the_last_of_standard_error_is_the_task_s_log_and_stands_nowhere_else",
     ),
     "Consumer adoption": STATEMENT,
     "Translate one case": (

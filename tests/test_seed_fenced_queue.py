@@ -215,7 +215,7 @@ def test_an_outcome_says_accepted_failed_or_blocked_with_machine_readable_issues
     ]  # fmt: skip
 
 
-def test_no_worker_holds_a_task_for_more_than_900_seconds_by_default(lab):
+def test_a_worker_that_is_not_heard_of_holds_a_task_for_900_seconds_at_most_by_default(lab):
     lab.offer()
     with pytest.raises(LeaseTooLong):
         lab.claim(lease_seconds=901)
@@ -224,6 +224,21 @@ def test_no_worker_holds_a_task_for_more_than_900_seconds_by_default(lab):
     with pytest.raises(LeaseTooLong):
         lease.renew(901)
     assert lab.fp.queue(QUEUE).max_lease_seconds == 900
+    lab.clock.advance(899.999999)
+    assert lab.fp.claim(QUEUE, worker_id="w2") == []
+    lab.clock.advance(0.000001)
+    assert [each.attempt for each in lab.fp.claim(QUEUE, worker_id="w2")] == [2]
+
+
+def test_a_worker_that_renews_holds_a_task_for_a_day_at_most_by_default(lab):
+    lab.offer()
+    lease = lab.claim(lease_seconds=900)
+    began = lease.grant.granted_at
+    while lease.lease_expires_at < began + 86_400_000_000:
+        lab.clock.advance(800)
+        assert lease.renew(900) <= began + 86_400_000_000
+    with pytest.raises(LeaseTooLong):
+        lease.renew(900)
 
 
 def test_a_completion_brings_at_most_two_follow_up_tasks_by_default(lab):

@@ -129,6 +129,7 @@ def test_the_last_of_standard_error_is_the_task_s_log_and_stands_nowhere_else(fp
     log = only(fp).log
     assert log.endswith("\x1b[31mlast words") and len(log.encode()) <= 16_384
     assert "last words" not in ran.out + ran.err
+    assert not any(b"last words" in entry.body for entry in fp.entries())
     shown = run(tmp_path, "show", only(fp).task_id).out
     assert "last words" in shown and "\x1b" not in shown
 

@@ -14,10 +14,11 @@ from fencepost import commands as c
 from fencepost.issues import GuardTripped
 from fencepost.machine.batch import Changes, Loaded
 from fencepost.machine.fold import fold
+from fencepost.storage.port import Conflict
 from helpers.situations import bring
 from helpers.stand import WORKER, Make, Stand
 
-REFUSED = (GuardTripped, sqlite3.IntegrityError)
+REFUSED = (GuardTripped, sqlite3.IntegrityError, Conflict)
 Bend = Callable[[Stand, Changes, Loaded], None]
 
 

@@ -64,6 +64,8 @@ def work(args: Namespace, out: Out) -> int:
 def _store(args: Namespace, stack: ExitStack) -> Place:
     if args.worker is None:
         raise InvalidRequest("work: give --worker W")
+    if not args.queues:
+        raise InvalidRequest("work: give a QUEUE, or --offline OUTBOX")
     options = _options(args, args.worker).checked()
     fp = open_store(args, seconds=ASK_SECONDS)
     stack.callback(fp.close)

@@ -50,8 +50,8 @@ function _shtab_fencepost_using
   test "$_shtab_fencepost_cmdpath" = "$argv"
 end
 
-set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup doctor demo bench conform work serve completion
-set -g _shtab_fencepost_opts_with_value --actor --after --again --allow-filesystem --certfile --cpu-seconds --due-at --epoch --evidence --expires-at --expires-seconds --fence --file-mb --followups --from --give-up-seconds --grace --head --host --into --isolate --jobs --key --keyfile --kind --lease-seconds --limit --log --max-attempts --max-seconds --max-tasks --memory-mb --open-files --outbox --output-bytes --policy-version --port --priority --progress --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --task-seconds --theirs --then --to --wait-seconds --worker -j -n
+set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion
+set -g _shtab_fencepost_opts_with_value --actor --after --again --allow-filesystem --certfile --cpu-seconds --due-at --epoch --evidence --expires-at --expires-seconds --fence --file-mb --followups --from --give-up-seconds --grace --head --host --into --isolate --jobs --key --keyfile --kind --lease-seconds --limit --log --max-attempts --max-seconds --max-tasks --memory-mb --offline --open-files --outbox --output-bytes --policy-version --port --priority --progress --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --task-seconds --theirs --then --to --wait-seconds --worker -j -n
 
 complete -c fencepost -e
 complete -c fencepost -f
@@ -350,7 +350,17 @@ complete -c fencepost -n '_shtab_fencepost_using offline-record' -l allow-filesy
 complete -c fencepost -n '_shtab_fencepost_using offline-record' -l text -d 'take RESULT as plain text'
 complete -c fencepost -n '_shtab_fencepost_using offline-record' -l row -d 'one of several: the task goes on'
 complete -c fencepost -n '_shtab_fencepost_using offline-record' -l end -d 'close the task (the default)'
+complete -c fencepost -n '_shtab_fencepost_using offline-record' -l followups -xka "(__fish_complete_path (commandline -ct))" -d 'tasks that the closing enqueues: a JSON list'
+complete -c fencepost -n '_shtab_fencepost_using offline-record' -l log -xka "(__fish_complete_path (commandline -ct))" -d 'what the work has said; of a file its end, @- is stdin'
 complete -c fencepost -n '_shtab_fencepost_using offline-record' -l outbox -xka "(__fish_complete_path (commandline -ct))" -d '(FENCEPOST_OUTBOX; default ./offline.db)'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a offline-give-back -d 'let the next sync release tasks that were not worked on'
+complete -c fencepost -n '_shtab_fencepost_using offline-give-back' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using offline-give-back' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'
+complete -c fencepost -n '_shtab_fencepost_using offline-give-back' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'
+complete -c fencepost -n '_shtab_fencepost_using offline-give-back' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
+complete -c fencepost -n '_shtab_fencepost_using offline-give-back' -l json -d 'one JSON object a line on stdout'
+complete -c fencepost -n '_shtab_fencepost_using offline-give-back' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
+complete -c fencepost -n '_shtab_fencepost_using offline-give-back' -l outbox -xka "(__fish_complete_path (commandline -ct))" -d '(FENCEPOST_OUTBOX; default ./offline.db)'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a offline-sync -d 'bring what is recorded to the store; may be broken off and run again'
 complete -c fencepost -n '_shtab_fencepost_using offline-sync' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using offline-sync' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'
@@ -472,15 +482,16 @@ complete -c fencepost -n '_shtab_fencepost_using init' -l scope -x -d 'scope (FE
 complete -c fencepost -n '_shtab_fencepost_using init' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
 complete -c fencepost -n '_shtab_fencepost_using init' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using init' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
-complete -c fencepost -n '_shtab_fencepost_using init' -l into -xka "(__fish_complete_path (commandline -ct))" -d 'beside an application'"'"'s own tables'
+complete -c fencepost -n '_shtab_fencepost_using init' -l into -xka "(__fish_complete_path (commandline -ct))" -d 'beside an application'"'"'s own tables: a file, or a URL'
 complete -c fencepost -n '_shtab_fencepost_using init' -l force -d 'begin anew where a store is'
-complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a migrate -d 'bring a store to this program'"'"'s schema, after a backup'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a migrate -d 'bring a store to this program'"'"'s schema; a file after a backup'
 complete -c fencepost -n '_shtab_fencepost_using migrate' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using migrate' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'
 complete -c fencepost -n '_shtab_fencepost_using migrate' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'
 complete -c fencepost -n '_shtab_fencepost_using migrate' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
 complete -c fencepost -n '_shtab_fencepost_using migrate' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using migrate' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
+complete -c fencepost -n '_shtab_fencepost_using migrate' -l show -d 'print what would be run, run nothing'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a uninstall -d 'drop our tables from a database and nothing else'
 complete -c fencepost -n '_shtab_fencepost_using uninstall' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using uninstall' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'
@@ -498,6 +509,13 @@ complete -c fencepost -n '_shtab_fencepost_using backup' -l json -d 'one JSON ob
 complete -c fencepost -n '_shtab_fencepost_using backup' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
 complete -c fencepost -n '_shtab_fencepost_using backup' -l force -d 'overwrite TARGET'
 complete -c fencepost -n '_shtab_fencepost_using backup; and test $_shtab_fencepost_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d TARGET
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a copy -d 'move a store from a file to PostgreSQL, with its journal'
+complete -c fencepost -n '_shtab_fencepost_using copy' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using copy' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'
+complete -c fencepost -n '_shtab_fencepost_using copy' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'
+complete -c fencepost -n '_shtab_fencepost_using copy' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
+complete -c fencepost -n '_shtab_fencepost_using copy' -l json -d 'one JSON object a line on stdout'
+complete -c fencepost -n '_shtab_fencepost_using copy' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a doctor -d 'say what the store stands on, and what is wrong'
 complete -c fencepost -n '_shtab_fencepost_using doctor' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using doctor' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'
@@ -519,6 +537,7 @@ complete -c fencepost -n '_shtab_fencepost_using work' -l actor -x -d 'who sends
 complete -c fencepost -n '_shtab_fencepost_using work' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using work' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
 complete -c fencepost -n '_shtab_fencepost_using work' -l worker -x -d 'who holds the leases'
+complete -c fencepost -n '_shtab_fencepost_using work' -l offline -x -d 'without a network: tasks that `offline take` has put there, of every queue if none is given; ends when each has an end'
 complete -c fencepost -n '_shtab_fencepost_using work' -s j -l jobs -x -d 'tasks at once; default: 1'
 complete -c fencepost -n '_shtab_fencepost_using work' -l lease-seconds -x -d 'default: what the queue says'
 complete -c fencepost -n '_shtab_fencepost_using work' -l grace -x -d 'after a signal, let tasks end for so long; default: 30'

@@ -18,6 +18,7 @@ _shtab_fencepost_commands() {
     complete:'end a task, with a result or without'
     completion:'print the completion file of a shell'
     conform:'put a queue through the conformance kit'
+    copy:'move a store from a file to PostgreSQL, with its journal'
     demo:'the main job on real files, with workers that fail'
     doctor:'say what the store stands on, and what is wrong'
     enqueue:'put a task on a queue, or one for each line of a file'
@@ -26,8 +27,9 @@ _shtab_fencepost_commands() {
     init:'create a store'
     journal:'the entries of the journal'
     list:'tasks in the order of their enqueueing'
-    migrate:'bring a store to this program'"'"'s schema, after a backup'
+    migrate:'bring a store to this program'"'"'s schema; a file after a backup'
     offline-conflicts:'tasks that have moved on meanwhile, both sides'
+    offline-give-back:'let the next sync release tasks that were not worked on'
     offline-next:'the next task of the outbox without a result'
     offline-record:'keep a result in the outbox'
     offline-status:'what is in the outbox'
@@ -192,6 +194,20 @@ _shtab_fencepost_conform_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_conform_defaults_added=0
 
+_shtab_fencepost_copy_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  ":the file of a store:"
+  ":a PostgreSQL URL (default\: that of --store):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_copy_defaults_added=0
+
 _shtab_fencepost_demo_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
 )
@@ -282,7 +298,7 @@ _shtab_fencepost_init_options=(
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
   "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
-  "--into[beside an application\'s own tables]:APP.db:_files"
+  "--into[beside an application\'s own tables\: a file, or a URL]:APP.db:_files"
   "--force[begin anew where a store is]"
 )
 
@@ -326,6 +342,7 @@ _shtab_fencepost_migrate_options=(
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
   "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--show[print what would be run, run nothing]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -345,6 +362,20 @@ _shtab_fencepost_offline_conflicts_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_offline_conflicts_defaults_added=0
+
+_shtab_fencepost_offline_give_back_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--outbox[(FENCEPOST_OUTBOX\; default .\/offline.db)]:FILE:_files"
+  "(*)::these\; default\: all without a result:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_offline_give_back_defaults_added=0
 
 _shtab_fencepost_offline_next_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -369,6 +400,8 @@ _shtab_fencepost_offline_record_options=(
   "--text[take RESULT as plain text]"
   "--row[one of several\: the task goes on]"
   "--end[close the task (the default)]"
+  "--followups[tasks that the closing enqueues\: a JSON list]:JSON|FILE:_files"
+  "--log[what the work has said\; of a file its end, \@- is stdin]:TEXT|@FILE:_files"
   "--outbox[(FENCEPOST_OUTBOX\; default .\/offline.db)]:FILE:_files"
   ":TASK\|KEY:"
   ":JSON, read strictly\; - reads it from standard input:"
@@ -823,6 +856,7 @@ _shtab_fencepost_work_options=(
   "--json[one JSON object a line on stdout]"
   "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
   "--worker[who holds the leases]:W:"
+  "--offline[without a network\: tasks that \`offline take\` has put there, of every queue if none is given\; ends when each has an end]:OUTBOX:"
   {-j,--jobs}"[tasks at once\; default\: 1]:N:"
   "--lease-seconds[default\: what the queue says]:S:"
   "--grace[after a signal, let tasks end for so long\; default\: 30]:S:"
@@ -838,7 +872,7 @@ _shtab_fencepost_work_options=(
   "--exit-when-empty[end when there is no task]"
   "--isolate[hold each task in a namespace or a cgroup]:isolate:(bwrap cgroup)"
   "--state[where the worker remembers\; default\: below XDG_STATE_HOME, by store and name]:DIR:"
-  "(*):then\: -- COMMAND ...:"
+  "(*)::then\: -- COMMAND ...:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -871,6 +905,7 @@ _shtab_fencepost() {
         complete) _arguments -C -s $_shtab_fencepost_complete_options ;;
         completion) _arguments -C -s $_shtab_fencepost_completion_options ;;
         conform) _arguments -C -s $_shtab_fencepost_conform_options ;;
+        copy) _arguments -C -s $_shtab_fencepost_copy_options ;;
         demo) _arguments -C -s $_shtab_fencepost_demo_options ;;
         doctor) _arguments -C -s $_shtab_fencepost_doctor_options ;;
         enqueue) _arguments -C -s $_shtab_fencepost_enqueue_options ;;
@@ -881,6 +916,7 @@ _shtab_fencepost() {
         list) _arguments -C -s $_shtab_fencepost_list_options ;;
         migrate) _arguments -C -s $_shtab_fencepost_migrate_options ;;
         offline-conflicts) _arguments -C -s $_shtab_fencepost_offline_conflicts_options ;;
+        offline-give-back) _arguments -C -s $_shtab_fencepost_offline_give_back_options ;;
         offline-next) _arguments -C -s $_shtab_fencepost_offline_next_options ;;
         offline-record) _arguments -C -s $_shtab_fencepost_offline_record_options ;;
         offline-status) _arguments -C -s $_shtab_fencepost_offline_status_options ;;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fencepost.clock import Clock, StoreTime
 from fencepost.issues import FencepostError, GuardTripped, OutcomeUnknown, Unavailable
@@ -14,7 +14,8 @@ from fencepost.machine.fold import decide, fold, grant, live_leases, replay
 from fencepost.machine.needs import Sent
 from fencepost.model import Outcome, StoreState
 from fencepost.record import dataclass, replace
-from fencepost.storage.port import Conflict, Store, Transaction
+from fencepost.storage.port import Conflict, Folding, Store, Transaction
+from fencepost.storage.steps import Steps
 
 log = Log("fencepost.engine")
 TRIES = 10
@@ -54,14 +55,12 @@ class Transactor:
     def run(self, transaction: Transaction, sent: Sequence[Sent]) -> Done:
         """One transaction for all, run again where another came in between. Whatever is raised
         before the commit has changed nothing."""
-        for _ in range(TRIES):
-            try:
-                return self._run(transaction, sent)
-            except Conflict as conflict:
-                told = str(conflict)
-        if len(sent) > 1:
-            raise Spoilt(told)
-        raise Unavailable(f"others change the same rows again and again ({told}); try again")
+        try:
+            return again(lambda: self._run(transaction, sent))
+        except Conflict as conflict:
+            if len(sent) > 1:
+                raise Spoilt(str(conflict)) from conflict
+            raise busy(conflict) from conflict
 
     def _run(self, transaction: Transaction, sent: Sequence[Sent]) -> Done:
         transaction.begin()
@@ -80,15 +79,19 @@ class Transactor:
 
     def fold(self, transaction: Transaction, sent: Sequence[Sent]) -> tuple[Done, bool]:
         """Load, decide and save inside an open transaction. Tells whether anything was written."""
-        loaded = transaction.load(sent, self.time_of, self.draw)
+        return transaction.run(self.steps(transaction, sent))
+
+    def steps(self, transaction: Folding, sent: Sequence[Sent]) -> Steps[tuple[Done, bool]]:
+        """The same for whoever drives them: on a connection that blocks or on one that does not."""
+        loaded = yield from transaction.load(sent, self.time_of, self.draw)
         verdicts, changes = fold(sent, loaded)
         changed = not changes.is_empty() and not transaction.read_only
         if changed:
-            transaction.save(changes, loaded)
+            yield from transaction.save(changes, loaded)
         if changes.end_leases and changes.store is not None:
             # the clock was set back: which leases live is judged by the time that holds now
             loaded = replace(loaded, now=changes.store.mark, store=changes.store)
-        outcomes = answers(transaction, verdicts, loaded)
+        outcomes = yield from answers(transaction, verdicts, loaded)
         return Done(outcomes, len(changes.entries), changes.erases()), changed
 
     def one_by_one(self, transaction: Transaction, sent: Sequence[Sent]) -> Done:
@@ -129,15 +132,23 @@ class Transactor:
         try:
             store.reopen()
             with store.transaction() as transaction:
-                transaction.begin()
-                try:
-                    loaded = transaction.load(sent, self.time_of, self.draw)
-                    found = [self._found(loaded, command, error) for command in sent]
-                    return Done(answers(transaction, found, loaded))
-                finally:
-                    transaction.rollback()
+                return again(lambda: self._look(transaction, sent, error))
         except (FencepostError, Conflict):
             return Done([unknown(command, error) for command in sent])
+
+    def _look(
+        self, transaction: Transaction, sent: Sequence[Sent], error: OutcomeUnknown
+    ) -> Done:
+        def steps() -> Steps[Done]:
+            loaded = yield from transaction.load(sent, self.time_of, self.draw)
+            found = [self._found(loaded, command, error) for command in sent]
+            return Done((yield from answers(transaction, found, loaded)))
+
+        transaction.begin()
+        try:
+            return transaction.run(steps())
+        finally:
+            transaction.rollback()
 
     def _found(self, loaded: Loaded, command: Sent, error: OutcomeUnknown) -> Verdict:
         caller, request = command
@@ -153,15 +164,30 @@ class Transactor:
         return Verdict(failed(Unavailable(f"{error}: nothing was done, try again")))
 
 
+def again(attempt: Callable[[], Done]) -> Done:
+    """What is tried anew where another transaction came in between. Raises the last Conflict."""
+    for _ in range(TRIES - 1):
+        try:
+            return attempt()
+        except Conflict:
+            pass
+    return attempt()
+
+
+def busy(error: BaseException | None) -> Unavailable:
+    """It has come in between each time."""
+    return Unavailable(f"others change the same rows again and again ({error}); try again")
+
+
 def answers(
-    transaction: Transaction, verdicts: Sequence[Verdict], loaded: Loaded
-) -> list[Outcome]:
+    transaction: Folding, verdicts: Sequence[Verdict], loaded: Loaded
+) -> Steps[list[Outcome]]:
     """The outcomes; a claim's with the leases that still live, and what is in them, read now."""
     if not any(verdict.claimed for verdict in verdicts):
         return [verdict.outcome for verdict in verdicts]
     batch = Batch(loaded)
     live = [live_leases(verdict, loaded, batch) for verdict in verdicts]
-    inside = transaction.contents([row.task_id for rows in live for row in rows])
+    inside = yield from transaction.contents([row.task_id for rows in live for row in rows])
     return [
         verdict.outcome._replace(
             grants=tuple(grant(row, *inside.get(row.task_id, (None, None))) for row in rows)

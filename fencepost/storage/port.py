@@ -24,24 +24,36 @@ class Conflict(Exception):
     """Another transaction came in between. Nothing was done: run the whole again, and see it."""
 
 
-class Transaction(Protocol):
-    """One transaction at a time: begin → load → save → commit, or rollback."""
+class AnotherServer(Conflict):
+    """The server is not the one that is known: it is recognised first (`Store.recognise`; the
+    store's own transaction does so at its next beginning), and then the whole is run again."""
+
+
+class Folding(Protocol):
+    """What a batch is decided with, as steps, inside a transaction that has begun."""
 
     read_only: bool
+
+    def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Steps[Loaded]:
+        """The rows that these commands are judged with, read under the locks."""
+
+    def save(self, changes: Changes, loaded: Loaded) -> Steps[None]:
+        """Write them, guarded. GuardTripped if a guard refuses; the caller then rolls back."""
+
+    def contents(self, task_ids: Sequence[str]) -> Steps[dict[str, tuple[bytes, bytes | None]]]:
+        """Payload and progress by task id, as the transaction sees them; what is erased is left
+        out."""
+
+
+class Transaction(Folding, Protocol):
+    """One transaction at a time: begin → load → save → commit, or rollback."""
 
     def begin(self) -> None:
         """Begin, holding the writer's lock (a read-only store begins a reading one)."""
 
-    def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Loaded:
-        """The rows that these commands are judged with, read under the locks. This, `save` and
-        `commit` may raise Conflict; the caller then rolls back and begins again."""
-
-    def save(self, changes: Changes, loaded: Loaded) -> None:
-        """Write them, guarded. GuardTripped if a guard refuses; the caller then rolls back."""
-
-    def contents(self, task_ids: Sequence[str]) -> dict[str, tuple[bytes, bytes | None]]:
-        """Payload and progress by task id, as the transaction sees them; what is erased is left
-        out."""
+    def run(self, steps: Steps[T]) -> T:
+        """Drive steps inside it. This and `commit` may raise Conflict; the caller then rolls back
+        and begins again."""
 
     def commit(self) -> None:
         """Make it durable. OutcomeUnknown if it failed: it may be there or not."""
@@ -51,6 +63,55 @@ class Transaction(Protocol):
 
     def going(self) -> bool:
         """It has begun and has not ended: nobody has ended it from outside."""
+
+
+class Lent(Folding, Protocol):
+    """A transaction on an application's own connection: each of its moves as steps."""
+
+    def begin(self) -> Steps[None]:
+        """Begin, or take part in the transaction that is open. InvalidRequest where that cannot
+        be, AnotherServer where it is not (yet) known to be the store's database."""
+
+    def check_going(self) -> None:
+        """Raises InvalidRequest where somebody else has ended the transaction, or spoilt it."""
+
+    def mark(self, seconds: float) -> Steps[None]:
+        """Before a command, which may take so long: from here it can be undone alone."""
+
+    def unmark(self) -> Steps[None]:
+        """After it went well: what was set for it is as it was."""
+
+    def back(self) -> Steps[None]:
+        """Undo all since `mark`."""
+
+    def again(self, error: BaseException) -> bool:
+        """Whether it means that another transaction came in between."""
+
+    def release(self) -> Steps[None]:
+        """The block has ended well. InvalidRequest where its transaction is not there any more."""
+
+    def rollback(self) -> Steps[None]:
+        """Undo the block. Never raises; after its end it does nothing."""
+
+
+class Borrowed(Lent, Protocol):
+    """The same with its driver, on a blocking connection."""
+
+    def run(self, steps: Steps[T]) -> T:
+        """Drive steps to their end, which meet the database's errors as it raises them."""
+
+    def commit(self) -> None:
+        """After `release`, where the commit is not the application's: as `Transaction.commit`."""
+
+
+class BorrowedAsync(Lent, Protocol):
+    """The same on an asynchronous one."""
+
+    async def run(self, steps: Steps[T]) -> T:
+        """As `Borrowed.run`."""
+
+    async def commit(self) -> None:
+        """As `Borrowed.commit`."""
 
 
 class Store(Protocol):
@@ -70,8 +131,14 @@ class Store(Protocol):
     def transaction(self) -> AbstractContextManager[Transaction]:
         """The store's own connection for writing, for the thread that has the turn."""
 
-    def borrow(self, connection: Any) -> Transaction:
+    def borrow(self, connection: Any) -> Borrowed:
         """The same on an application's own connection. InvalidRequest if it cannot be."""
+
+    def borrow_async(self, connection: Any) -> BorrowedAsync:
+        """The same on an asynchronous one."""
+
+    def recognise(self) -> None:
+        """After AnotherServer on a connection that was borrowed: know who writes now."""
 
     def read(self, steps: Steps[T]) -> T:
         """Run reading steps on a snapshot of what is committed, without waiting for a turn."""

@@ -8,62 +8,77 @@ connection is dropped, and any warning on a commit means that its outcome is not
 
 from __future__ import annotations
 
-import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import psycopg
-from psycopg import pq
+from psycopg import generators, pq, waiting
 from psycopg.errors import Diagnostic
 
 from fencepost.clock import SECOND, SystemClock
 from fencepost.storage.postgres.driver import Connection
+from fencepost.storage.postgres.talk import Talk
 
 COMMIT_SECONDS = 20.0
+LOOK_SECONDS = 0.1  # how often a wait looks whether its time is over
 _clock = SystemClock()
 
 
 def commit(connection: Connection, seconds: float = COMMIT_SECONDS) -> None:
     """Commit the transaction. Whatever is raised (psycopg.Error, OSError), it may have happened."""
+    with connection.lock, _watched(connection) as told:
+        talk = _bounded(_committed(connection.pgconn, told), seconds)
+        waiting.wait(talk, connection.fileno(), LOOK_SECONDS)
+
+
+async def commit_async(
+    connection: psycopg.AsyncConnection[Any], seconds: float = COMMIT_SECONDS
+) -> None:
+    """The same. It is not cancelled: whoever tries drops the connection."""
+    async with connection.lock:
+        with _watched(connection) as told:
+            talk = _bounded(_committed(connection.pgconn, told), seconds)
+            await waiting.wait_async(talk, connection.fileno(), LOOK_SECONDS)
+
+
+@contextmanager
+def _watched(connection: Any) -> Iterator[list[Diagnostic]]:
+    """What the server remarks meanwhile. Where it comes to no good end the connection is dropped:
+    a commit that was asked for is not taken back."""
     told: list[Diagnostic] = []
     connection.add_notice_handler(told.append)
     try:
-        result = _sent(connection.pgconn, b"commit", seconds)
+        yield told
     except BaseException:
-        connection.close()
+        connection.pgconn.finish()
         raise
     finally:
         connection.remove_notice_handler(told.append)
+
+
+def _committed(pgconn: pq.abc.PGconn, told: list[Diagnostic]) -> Talk[None]:
+    pgconn.send_query(b"commit")
+    *_, result = yield from generators.execute(pgconn)
     if result.command_status != b"COMMIT":
         error = result.error_message.decode(errors="replace").strip()
         raise psycopg.OperationalError(error or "the transaction was not committed")
     for notice in told:
         if notice.sqlstate == "01000" and notice.severity_nonlocalized == "WARNING":
-            connection.close()
             raise psycopg.OperationalError(f"{notice.message_primary}")
 
 
-def _sent(pgconn: pq.abc.PGconn, sql: bytes, seconds: float) -> pq.abc.PGresult:
-    """The last result of a statement without parameters."""
+def _bounded(talk: Talk[None], seconds: float) -> Talk[None]:
+    """Whoever waits comes by with nothing in hand now and then: that is when the time is over."""
     until = _clock.steady() + int(seconds * SECOND)
-    pgconn.send_query(sql)
-    while pgconn.flush() == 1:
-        _wait(pgconn, until, select.POLLIN | select.POLLOUT)
-        pgconn.consume_input()
-    last = None
-    while True:
-        while pgconn.is_busy():
-            _wait(pgconn, until, select.POLLIN)
-            pgconn.consume_input()
-        result = pgconn.get_result()
-        if result is None:
-            if last is None:
-                raise psycopg.OperationalError("the server gave no answer")
-            return last
-        last = result
-
-
-def _wait(pgconn: pq.abc.PGconn, until: int, events: int) -> None:
-    poll = select.poll()
-    poll.register(pgconn.socket, events)
-    left = (until - _clock.steady()) // 1_000
-    if left <= 0 or not poll.poll(left):
-        raise psycopg.OperationalError("the commit was not answered in time; connection dropped")
+    try:
+        wanted = next(talk)
+        while True:
+            ready = yield wanted
+            if not ready and _clock.steady() >= until:
+                raise psycopg.OperationalError(
+                    "the commit was not answered in time; connection dropped"
+                )
+            wanted = talk.send(ready)
+    except StopIteration:
+        return

@@ -8,12 +8,12 @@ from weakref import WeakKeyDictionary
 import psycopg
 from psycopg import errors
 
-from fencepost.issues import FencepostError, SchemaMismatch, Unavailable
+from fencepost.issues import FencepostError, GuardTripped, SchemaMismatch, Unavailable
 from fencepost.storage.port import Conflict
 from fencepost.storage.postgres.talk import STATEMENTS, Link, talk
 from fencepost.storage.steps import Steps
 
-__all__ = ["STATEMENTS", "Connection", "explained", "link_of", "run", "text_of"]
+__all__ = ["STATEMENTS", "Connection", "explained", "link_of", "run", "run_async", "text_of"]
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -35,11 +35,19 @@ def run(connection: Connection, steps: Steps[T]) -> T:
         return connection.wait(talk(link_of(connection), steps))
 
 
+async def run_async(connection: psycopg.AsyncConnection[Any], steps: Steps[T]) -> T:
+    """The same on a connection that does not block."""
+    async with connection.lock:
+        return await connection.wait(talk(link_of(connection), steps))
+
+
 # Another transaction came in between: run the whole again, and it will be seen.
-AGAIN = (
-    errors.SerializationFailure,
-    errors.DeadlockDetected,
-    errors.UniqueViolation,
+AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
+# What two may make at once, each without seeing the other's. Other rows are made under a lock, so
+# that a second one is a fault of ours, as is whatever else a constraint refuses.
+RACED = frozenset(
+    f"fencepost_{name}"
+    for name in ("entry_key", "task_key", "queue_scope_queue_key", "scope_pkey", "task_id")
 )
 
 MEANINGS: tuple[tuple[type[psycopg.Error], str], ...] = (
@@ -61,6 +69,10 @@ def explained(error: psycopg.Error, where: str) -> FencepostError | Conflict:
     """The error in our own words: nothing was done, and what to do about it."""
     if isinstance(error, AGAIN):
         return Conflict(f"{where}: {text_of(error)}")
+    if isinstance(error, psycopg.IntegrityError):
+        if error.diag.constraint_name in RACED:
+            return Conflict(f"{where}: {text_of(error)}")
+        return GuardTripped(f"{where}: {text_of(error)}; the change was undone. This is a bug")
     if isinstance(error, (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedObject)):
         return SchemaMismatch(f"{where}: {text_of(error)}; this is not a store of this version")
     if isinstance(error, errors.ObjectNotInPrerequisiteState) and "recovery" in str(error):

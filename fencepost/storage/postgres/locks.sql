@@ -6,12 +6,14 @@
 -- rows are looked up: it takes `limit` of a parameter for a tenth of the table.
 select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-    set_config('jit', 'off', true),
-    set_config('synchronous_commit', case
-        when current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then 'on'
-        else current_setting('synchronous_commit') end, true),
-    set_config('lock_timeout', '15s', true),
+    set_config('jit', 'off', true), set_config('lock_timeout', '15s', true),
     set_config('idle_in_transaction_session_timeout', '60s', true);
+
+-- name: durable
+-- to the end of this transaction: what is acknowledged is on disk
+select set_config('synchronous_commit', case
+    when current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then 'on'
+    else current_setting('synchronous_commit') end, true);
 
 -- name: store_shared
 -- held to the commit, beside others: whoever must be alone waits for us. The last column: is this
@@ -101,7 +103,39 @@ select pg_advisory_xact_lock(hashtext(current_schema() || '.fencepost_node'), 1)
 -- name: raise_mark
 update fencepost_store set mark = greatest(mark, %(now)s) where id = 1;
 
+-- In an application's transaction: our part of it, and what is set for one command.
+
 -- name: place_of_connection
-select (select system_identifier from pg_control_system()), current_database(),
-    current_schema()::text, pg_postmaster_start_time(),
-    current_setting('transaction_isolation');
+-- where a connection leads; and the transaction that is open there
+select (select system_identifier from pg_control_system()), current_database()::text,
+    (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint, quote_ident(current_schema()),
+    current_setting('transaction_isolation'), current_setting('transaction_read_only');
+
+-- name: begin_theirs
+-- as the application has it
+begin;
+
+-- name: savepoint_block
+savepoint fencepost_within;
+
+-- name: back_to_block
+rollback to savepoint fencepost_within;
+
+-- name: release_block
+release savepoint fencepost_within;
+
+-- name: savepoint_command
+savepoint fencepost_command;
+
+-- name: back_to_command
+rollback to savepoint fencepost_command;
+
+-- name: release_command
+release savepoint fencepost_command;
+
+-- name: current_settings
+select name, current_setting(name) from unnest(%(names)s::text[]) name;
+
+-- name: set_settings
+select set_config(name, value, true)
+from unnest(%(settings_1)s::text[], %(settings_2)s::text[]) v (name, value);

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,17 +15,15 @@ import psycopg
 from fencepost.clock import SECOND, Clock, SystemClock
 from fencepost.issues import InvalidRequest, Unavailable
 from fencepost.log import Log
-from fencepost.machine.batch import Loaded
-from fencepost.machine.drawing import Draw
-from fencepost.machine.needs import Sent
-from fencepost.storage import sealing
+from fencepost.model import StoreState
+from fencepost.storage import loading, sealing
 from fencepost.storage.address import Address, address_of
-from fencepost.storage.loading import TimeOf
-from fencepost.storage.postgres import health, schema, writer
+from fencepost.storage.port import AnotherServer
+from fencepost.storage.postgres import borrowing, health, schema, writer
 from fencepost.storage.postgres.connect import connect
 from fencepost.storage.postgres.driver import STATEMENTS, explained, run
 from fencepost.storage.postgres.servertime import ServerClock
-from fencepost.storage.postgres.transaction import AnotherServer, PostgresTransaction
+from fencepost.storage.postgres.transaction import PostgresTransaction
 from fencepost.storage.steps import Read, Steps, rows_of
 
 log = Log("fencepost.storage")
@@ -76,6 +74,7 @@ class PostgresStore:
         self._writing = threading.RLock()
         self._reading = threading.RLock()
         self._closed = False
+        self._home: borrowing.Home | None = None
         self._connect()
 
     def _connect(self) -> None:
@@ -116,12 +115,29 @@ class PostgresStore:
                 self._main = OwnTransaction(connect(self.address), self.where, self._clock)
             yield self._main
 
-    def borrow(self, connection: Any) -> PostgresTransaction:
-        """An application's own psycopg connection to this database. InvalidRequest if it is not."""
-        from fencepost.storage.postgres.borrowing import borrowed
+    def borrow(self, connection: Any) -> borrowing.Borrowed:
+        """An application's own psycopg connection. InvalidRequest if it is none."""
+        return borrowing.Borrowed(connection, self.where, self._clock, lambda: self._home)
 
-        with self.transaction() as main:
-            return borrowed(connection, main)
+    def borrow_async(self, connection: Any) -> borrowing.BorrowedAsync:
+        return borrowing.BorrowedAsync(connection, self.where, self._clock, lambda: self._home)
+
+    def recognise(self) -> None:
+        """Where our own connection leads now, and whether who writes there is known. The row is
+        looked at first: to recognise somebody new it must be held alone."""
+        try:
+            row = self._look_around()
+        except Unavailable:  # the server was started anew: a connection learns it when it is used
+            row = self._look_around()
+        if not row[-1]:
+            with self.transaction() as main:
+                main.recognise()
+
+    def _look_around(self) -> tuple[Any, ...]:
+        ((cluster, database, started_at, schema, *_),) = self.read(rows_of("place_of_connection"))
+        ((*_, secret),) = self.read(loading.secret())
+        self._home = borrowing.Home(cluster, database, started_at, schema, secret)
+        return tuple(self.read(rows_of("store_shared"))[0])
 
     def reopen(self) -> None:
         """New connections, once it is decided what became of a commit that was not answered."""

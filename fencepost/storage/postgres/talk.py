@@ -20,7 +20,7 @@ from psycopg.adapt import Transformer
 from fencepost.record import dataclass
 from fencepost.storage.postgres import arrays
 from fencepost.storage.sqltext import statements
-from fencepost.storage.steps import Ask, Steps, Together
+from fencepost.storage.steps import Ask, Steps
 
 T = TypeVar("T")
 Talk: TypeAlias = Generator[Any, Any, T]
@@ -66,12 +66,13 @@ def talk(link: Link, steps: Steps[T]) -> Talk[T]:
     try:
         ask = next(steps)
         while True:
-            if type(ask) is Together:
-                ask = steps.send((yield from exchange(link, ask.asks)))
+            asks = [ask] if isinstance(ask, Ask) else ask.asks
+            try:
+                answers = yield from exchange(link, asks)
+            except BaseException as error:  # noqa: BLE001  the steps may know what to do
+                ask = steps.throw(error)
             else:
-                assert type(ask) is Ask
-                (answer,) = yield from exchange(link, [ask])
-                ask = steps.send(answer)
+                ask = steps.send(answers[0] if isinstance(ask, Ask) else answers)
     except StopIteration as stop:
         result: T = stop.value
         return result
@@ -145,6 +146,8 @@ def _values(known: Statement, ask: Ask) -> list[bytes | None] | None:
     """The parameters as libpq takes them; None where a list is empty."""
     given: dict[str, bytes | None] = {}
     if ask.rows is not None:
+        if not ask.rows:
+            return None
         given = _arrays(known.kinds, "c", zip(*ask.rows, strict=True))
     for name, value in ask.values.items():
         if type(value) is not list:

@@ -23,7 +23,12 @@ def run(connection: sqlite3.Connection, steps: Steps[T]) -> T:
     try:
         ask = next(steps)
         while True:
-            ask = steps.send(_answer(connection, ask))
+            try:
+                answer = _answer(connection, ask)
+            except BaseException as error:  # noqa: BLE001  the steps may know what to do
+                ask = steps.throw(error)
+            else:
+                ask = steps.send(answer)
     except StopIteration as stop:
         result: T = stop.value
         return result

@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
 from fencepost.log import Log
 from fencepost.storage import sealing
+from fencepost.storage.port import BorrowedAsync
 from fencepost.storage.sqlite import copying, schema, scrub
 from fencepost.storage.sqlite.connect import BUSY_SECONDS, connect, use_wal
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
 from fencepost.storage.sqlite.place import Place, check_place, pasted
-from fencepost.storage.sqlite.transaction import SqliteTransaction, borrowed
+from fencepost.storage.sqlite.transaction import Borrowed, SqliteTransaction, borrowed
 from fencepost.storage.sqlite.turn import NoTurn, Turn, TurnLock
 from fencepost.storage.steps import Read, Steps
 
@@ -105,12 +106,15 @@ class SqliteStore:
         with self._mutex if self.path == MEMORY else nullcontext():
             yield self._main
 
-    def borrow(self, connection: sqlite3.Connection) -> SqliteTransaction:
-        """An application's own connection to this very file, made durable.
-
-        Raises InvalidRequest if it is another file, read-only, or inside a transaction.
-        """
+    def borrow(self, connection: sqlite3.Connection) -> Borrowed:
+        """Made durable. InvalidRequest if it is to another file or inside a transaction."""
         return borrowed(connection, str(self.path))
+
+    def borrow_async(self, connection: Any) -> BorrowedAsync:
+        raise InvalidRequest("within_async: a SQLite store has blocking connections; use within")
+
+    def recognise(self) -> None:
+        """Nobody but who has the turn writes."""
 
     # -- reading
 

@@ -56,16 +56,16 @@ class SqliteTransaction:
     def going(self) -> bool:
         return self.connection.in_transaction
 
-    def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Loaded:
-        return self.run(loading.load(sent, time_of, draw, self))
+    def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Steps[Loaded]:
+        return (yield from loading.load(sent, time_of, draw, self))
 
-    def save(self, changes: Changes, loaded: Loaded) -> None:
-        self.run(saving.save(changes, loaded, self.bury))
+    def save(self, changes: Changes, loaded: Loaded) -> Steps[None]:
+        yield from saving.save(changes, loaded, self.bury)
         if changes.erases():
             self.connection.execute(scrub.SQL["mark"])
 
-    def contents(self, task_ids: Sequence[str]) -> dict[str, tuple[bytes, bytes | None]]:
-        return self.run(loading.contents(task_ids))
+    def contents(self, task_ids: Sequence[str]) -> Steps[dict[str, tuple[bytes, bytes | None]]]:
+        return (yield from loading.contents(task_ids))
 
     def run(self, steps: Steps[T]) -> T:
         """Drive steps, with SQLite's errors in our words."""
@@ -101,24 +101,60 @@ class SqliteTransaction:
         return loading.buried(self._secret, lookup)
 
 
-class BorrowedTransaction(SqliteTransaction):
+class Borrowed:
     """On an application's connection. Its own ways to read rows are set aside while our steps
     run, and a savepoint shows whether the application has ended the transaction meanwhile."""
 
-    def begin(self) -> None:
-        super().begin()
-        self.connection.execute("savepoint fencepost_within")
+    read_only = False
 
-    def commit(self) -> None:
+    def __init__(self, connection: sqlite3.Connection, where: str) -> None:
+        self.connection = connection
+        self._transaction = SqliteTransaction(connection, where, read_only=False)
+        self.load = self._transaction.load
+        self.save = self._transaction.save
+        self.contents = self._transaction.contents
+
+    def begin(self) -> Steps[None]:
+        self._transaction.begin()
+        self.connection.execute("savepoint fencepost_within")
+        yield from ()
+
+    def check_going(self) -> None:
+        if not self._transaction.going():
+            raise InvalidRequest(
+                "within: the transaction was ended inside the block; leave that to the block"
+            )
+
+    def mark(self, seconds: float) -> Steps[None]:
+        """Nobody comes in between, so nothing is undone alone."""
+        yield from ()
+
+    def unmark(self) -> Steps[None]:
+        yield from ()
+
+    def back(self) -> Steps[None]:
+        yield from ()
+
+    def again(self, error: BaseException) -> bool:
+        return False
+
+    def release(self) -> Steps[None]:
         try:
             self.connection.execute("release fencepost_within")
         except sqlite3.Error as error:
             raise InvalidRequest(ENDED) from error
-        super().commit()
+        yield from ()
+
+    def rollback(self) -> Steps[None]:
+        self._transaction.rollback()
+        yield from ()
 
     def run(self, steps: Steps[T]) -> T:
         with plain_rows(self.connection):
-            return super().run(steps)
+            return self._transaction.run(steps)
+
+    def commit(self) -> None:
+        self._transaction.commit()
 
 
 ENDED = (
@@ -138,7 +174,7 @@ def plain_rows(connection: sqlite3.Connection) -> Iterator[None]:
         connection.row_factory, connection.text_factory = factories
 
 
-def borrowed(connection: sqlite3.Connection, path: str) -> SqliteTransaction:
+def borrowed(connection: sqlite3.Connection, path: str) -> Borrowed:
     """A transaction on an application's connection to the store at `path`, made durable.
 
     Raises InvalidRequest if it is not to this file or inside a transaction, Unavailable if it
@@ -152,7 +188,7 @@ def borrowed(connection: sqlite3.Connection, path: str) -> SqliteTransaction:
             make_durable(connection)
     except sqlite3.Error as error:
         raise explained(error, "within") from error
-    return BorrowedTransaction(connection, path, read_only=False)
+    return Borrowed(connection, path)
 
 
 def _check_borrowed(connection: sqlite3.Connection, path: str) -> None:

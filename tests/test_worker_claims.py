@@ -72,9 +72,9 @@ def claims(fp):
 def test_an_idle_worker_leaves_nothing_in_the_journal(fp, monkeypatch):
     asked, made = Asked(fp, monkeypatch), worker(fp, lambda work: None, exit_when_empty=False)
     thread, ending = at_work(made)
-    comes_true(lambda: asked.waits == 1)
+    comes_true(lambda: asked.waits >= 1)
     before = claims(fp)
-    comes_true(lambda: asked.waits == 3)
+    comes_true(lambda: asked.waits >= 3)
     assert claims(fp) == before <= 1, "it was asked once at the beginning, whether it is there"
     assert stopped(made, thread, ending) == ["done"]
     assert claims(fp) == before + 1 and made._memory.claims == {}
@@ -87,7 +87,7 @@ def test_a_key_is_asked_with_until_it_has_brought_something(fp, monkeypatch):
     )
     made._runtime._claims._there = True  # it is known to be there
     thread, ending = at_work(made)
-    comes_true(lambda: asked.waits == 2)
+    comes_true(lambda: asked.waits >= 2)
     assert len(asked.keys) == 1
     fill(fp, 1)
     thread.join(20)

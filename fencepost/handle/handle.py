@@ -44,6 +44,8 @@ from fencepost.storage.steps import Steps, rows_of
 if TYPE_CHECKING:
     from concurrent.futures import Future  # loaded when somebody sends without waiting
 
+    from fencepost.handle.within_async import AsyncTransaction  # and this one when he awaits
+
 T = TypeVar("T")
 WAIT_SECONDS = 30.0
 
@@ -167,15 +169,25 @@ class Handle(Places, Closing):
             return call.wait()
 
     def within(self, connection: Any, *, seconds: float = 5.0) -> Transaction:
-        """The verbs inside the application's own transaction on this very file.
+        """The verbs inside the application's own transaction on this very store.
 
         `with fp.within(connection) as tx:` takes the turn, begins, and commits or rolls back
-        with the block, which may hold the turn for `seconds`.
+        with the block, which may last `seconds`. On PostgreSQL it takes part in a transaction
+        that is open, whose commit stays the application's (docs/postgres-transactions.md).
         """
         within = Within(
             self._store, self._writer.transactor, connection, seconds, self._wait_seconds
         )
         return Transaction(within, self.caller)
+
+    def within_async(self, connection: Any, *, seconds: float = 5.0) -> AsyncTransaction:
+        """The same on a psycopg.AsyncConnection, whose verbs are awaited:
+        `async with fp.within_async(connection) as tx: await tx.enqueue(…)`."""
+        from fencepost.engine.within_async import WithinAsync
+        from fencepost.handle.within_async import AsyncTransaction
+
+        within = WithinAsync(self._store, self._writer.transactor, connection, seconds)
+        return AsyncTransaction(within, self.caller)
 
     # -- reading; scoped, on a snapshot of what is committed
 

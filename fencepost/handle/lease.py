@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from fencepost.clock import SECOND
 from fencepost.commands import (
@@ -17,11 +17,14 @@ from fencepost.commands import (
     Submit,
 )
 from fencepost.fields import MAX_LOG_BYTES, MAX_REASON_BYTES
+from fencepost.handle.asking import Asking, answered, asks
 from fencepost.model import Grant, Receipt
 from fencepost.parts import NOTHING
 
 if TYPE_CHECKING:
     from fencepost.handle.verbs import Verbs
+
+T = TypeVar("T")
 
 
 class Moment(NamedTuple):
@@ -95,6 +98,10 @@ class Lease:
     def _binding(self) -> dict[str, Any]:
         return {"task_id": self.task_id, "worker_id": self.worker_id, "fence": self.fence}
 
+    def drive(self, steps: Asking[T]) -> T:
+        """Carry a verb to its end, as the handle does."""
+        return self._verbs.drive(steps)
+
     def _send(self, command: LeaseCommand, key: str | None) -> Receipt:
         return self._verbs.receipt_of(command, key)
 
@@ -148,9 +155,10 @@ class Lease:
         command = Release(**self._binding(), progress=progress, log=tidy_log(log))
         return self._send(command, key)
 
+    @asks
     def renew(
         self, lease_seconds: int | None = None, *, progress: Any = None, log: str | None = None
-    ) -> int:
+    ) -> Asking[int]:
         """Extend the lease; returns its new end (microseconds UTC). Keeps the fence.
 
         `progress` (JSON of at most 65,536 bytes) is what the next attempt is given, should this
@@ -160,7 +168,7 @@ class Lease:
         command = Renew(
             **self._binding(), lease_seconds=lease_seconds, progress=progress, log=tidy_log(log)
         )
-        outcome, moment = self._verbs.timed_outcome_of(command, None)
+        outcome, moment = yield from answered(self._verbs.timed_outcome_of(command, None))
         self.lease_expires_at = int(outcome.facts["lease_expires_at"])
         self._ends = self._end(moment, self.lease_expires_at, self.grant.granted_at)
         return self.lease_expires_at

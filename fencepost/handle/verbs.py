@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from fencepost import fields, tokens
 from fencepost.clock import SystemClock
@@ -31,12 +31,14 @@ from fencepost.commands import (
     TokenCreate,
     TokenRevoke,
 )
+from fencepost.handle.asking import Asking, answered, asks, at_once
 from fencepost.handle.lease import Lease, Moment
 from fencepost.issues import InvalidRequest, OutcomeUnknown, error_for
 from fencepost.model import Grant, Kind, Outcome, Receipt
 from fencepost.parts import NOTHING
 
 COMMANDS_AT_ONCE = 4
+T = TypeVar("T")
 
 
 class Verbs(ABC):
@@ -51,16 +53,24 @@ class Verbs(ABC):
     def execute(self, commands: Sequence[Command | Request]) -> list[Outcome]:
         """Send commands as one batch; one outcome each, refusals as values."""
 
-    def outcome_of(self, command: Command, key: str | None) -> Outcome:
+    def drive(self, steps: Asking[T]) -> T:
+        """Carry a verb to its end (handle/asking.py)."""
+        return at_once(steps)
+
+    @asks
+    def outcome_of(self, command: Command, key: str | None) -> Asking[Outcome]:
         """The outcome of one command. Raises Refused, Unavailable, OutcomeUnknown, GuardTripped."""
-        (outcome,) = self.execute([request_of(command, key)])
+        (outcome,) = yield from answered(self.execute([request_of(command, key)]))
         return accepted(outcome)
 
-    def timed_outcome_of(self, command: Command, key: str | None) -> tuple[Outcome, Moment]:
+    @asks
+    def timed_outcome_of(
+        self, command: Command, key: str | None
+    ) -> Asking[tuple[Outcome, Moment]]:
         """The same, and when it was asked for."""
         begun = self.steady()
         moment = Moment(begun, begun, self.wall())
-        return self.outcome_of(command, key), moment
+        return (yield from answered(self.outcome_of(command, key))), moment
 
     def steady(self) -> int:
         """The clock by which leases are counted here (microseconds)."""
@@ -70,9 +80,10 @@ class Verbs(ABC):
         """The time (microseconds UTC) below which the store's is not."""
         return SystemClock().wall()
 
-    def receipt_of(self, command: Command, key: str | None) -> Receipt:
+    @asks
+    def receipt_of(self, command: Command, key: str | None) -> Asking[Receipt]:
         """The receipt of one command that always leaves one."""
-        receipt = self.outcome_of(command, key).receipt
+        receipt = (yield from answered(self.outcome_of(command, key))).receipt
         assert receipt is not None, f"{command.verb} left no receipt"
         return receipt
 
@@ -97,7 +108,10 @@ class Verbs(ABC):
         new = NewTask(payload, key, priority, due_at, max_attempts)
         return self.receipt_of(Enqueue(queue, (new,)), idempotency_key)
 
-    def enqueue_many(self, queue: str, tasks: Iterable[NewTask | dict[str, Any]]) -> list[Receipt]:
+    @asks
+    def enqueue_many(
+        self, queue: str, tasks: Iterable[NewTask | dict[str, Any]]
+    ) -> Asking[list[Receipt]]:
         """Put any number of tasks on a queue, 250 a command; one receipt a command.
 
         Raises at the first command that is refused; those before it stand. With task keys the
@@ -110,12 +124,13 @@ class Verbs(ABC):
                 Enqueue(queue, tuple(chunk[place : place + fields.MAX_TASKS_PER_COMMAND]))  # type: ignore[arg-type]
                 for place in range(0, len(chunk), fields.MAX_TASKS_PER_COMMAND)
             ]
-            for outcome in self.execute(commands):
+            for outcome in (yield from answered(self.execute(commands))):
                 receipt = accepted(outcome).receipt
                 assert receipt is not None, "an enqueue left no receipt"
                 receipts.append(receipt)
         return receipts
 
+    @asks
     def claim(
         self,
         queues: str | Iterable[str] | None = None,
@@ -126,7 +141,7 @@ class Verbs(ABC):
         lease_seconds: int | None = None,
         idempotency_key: str | None = None,
         wait_seconds: int = 0,
-    ) -> list[Lease]:
+    ) -> Asking[list[Lease]]:
         """Take up to `limit` tasks, of higher priority and then older first; maybe none.
 
         With a key, a claim whose answer was lost is replayed with those leases that still live.
@@ -138,17 +153,19 @@ class Verbs(ABC):
             worker_id, None if names is None else tuple(names), task_id, limit, lease_seconds
         )
         check_wait(wait_seconds)
-        outcome, moment = self.claimed(request_of(command, idempotency_key), wait_seconds)
+        request = request_of(command, idempotency_key)
+        outcome, moment = yield from answered(self.claimed(request, wait_seconds))
         return [Lease(self, grant, moment) for grant in outcome.grants]
 
-    def claimed(self, request: Request, wait_seconds: int) -> tuple[Outcome, Moment]:
+    @asks
+    def claimed(self, request: Request, wait_seconds: int) -> Asking[tuple[Outcome, Moment]]:
         """The outcome of a claim, made when there is a task or the time is over, and when it was
         asked for."""
         if wait_seconds:
             raise InvalidRequest("wait_seconds: a transaction that waits would hold up all others")
         begun = self.steady()
         moment = Moment(begun, begun, self.wall())
-        (outcome,) = self.execute([request])
+        (outcome,) = yield from answered(self.execute([request]))
         return accepted(outcome), moment
 
     def lease(self, task_id: str, *, worker_id: str, fence: int) -> Lease:
@@ -195,10 +212,12 @@ class Verbs(ABC):
         """
         return self.outcome_of(Sweep(queue, limit), None)
 
-    def erase(self, task_id: str, *, reason: str | None = None) -> Receipt:
+    @asks
+    def erase(self, task_id: str, *, reason: str | None = None) -> Asking[Receipt]:
         """Remove content, keys and openings of a task and its obligations; a tombstone stays."""
         while True:
-            outcome = self.outcome_of(Erase(task_id, None, reason), None)
+            erase = Erase(task_id, None, reason)
+            outcome = yield from answered(self.outcome_of(erase, None))
             if not outcome.facts.get("remaining"):
                 assert outcome.receipt is not None
                 return outcome.receipt
@@ -231,11 +250,12 @@ class Verbs(ABC):
 
     # -- tokens
 
+    @asks
     def token_create(
         self, actor: str, kind: Kind, *, queues: Iterable[str] | None = None,
         expires_at: str | datetime | None = None, every_scope: bool = False,
         idempotency_key: str | None = None,
-    ) -> tuple[Receipt, str]:  # fmt: skip
+    ) -> Asking[tuple[Receipt, str]]:  # fmt: skip
         """Let in whoever shows a new token, as `actor` of `kind`. Returns it beside the receipt.
 
         The text is made here and only its SHA-256 is sent: nobody can tell it a second time. Its
@@ -246,7 +266,7 @@ class Verbs(ABC):
         command = TokenCreate(
             tokens.digest(text).hex(), kind, actor, names, expires_at, every_scope
         )
-        return self.receipt_of(command, idempotency_key), text
+        return (yield from answered(self.receipt_of(command, idempotency_key))), text
 
     def token_revoke(self, token_id: str) -> Receipt:
         """End a token, from this commit on."""

@@ -252,6 +252,8 @@ class Reads(Verbs):
             "write down your key first and send the command under it",
         )  # fmt: skip
 
+    within_async = within
+
     def changed(self) -> NoReturn:
         """Not over HTTP."""
         raise _here("changed", "wait with claim(wait_seconds=…), or follow journal/events")

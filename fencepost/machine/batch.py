@@ -269,15 +269,10 @@ class Batch:
 
     def draw_fence(self) -> int:
         """The next fence; a new epoch begins when those of this one are used up."""
-        drawn = self.loaded.drawn
-        last = self.last_fence
-        if drawn is not None:
-            # of a batch that has set the clock back, and so is alone, the numbers of the new
-            # epoch are not drawn yet; else this is the number that was drawn
-            fence = drawn.fences.pop()
-            last = max(last, fence - 1)
-        if drawn is None or self.floor > self.loaded.store.floor:
-            fence = fences.next_fence(last, self.epoch)
+        drawn, last = self.loaded.drawn, self.last_fence
+        if drawn is not None:  # drawn before an epoch of this very batch, it may lie below that
+            last = max(last, drawn.fences.pop() - 1)
+        fence = fences.next_fence(last, self.epoch)
         if fences.needs_new_epoch(fence, self.epoch):
             self.epoch += 1
         self.last_fence = fence

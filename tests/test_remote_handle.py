@@ -24,7 +24,8 @@ from fencepost.remote import RemoteHandle, paths
 ONLY_HERE = {"for_caller", "hand_in", "read", "knows", "page_secret", "queue_row", "any_token",
              "caller", "check_token", "may_wait", "sleep"}  # fmt: skip
 INSTEAD = {"within": "key", "within_async": "key", "copy_to": "fencepost backup",
-           "verify": "fencepost verify", "changed": "wait_seconds", "probe_turn": "readyz", "as_caller": "token"}  # fmt: skip
+           "verify": "fencepost verify", "changed": "wait_seconds", "probe_turn": "readyz",
+           "as_caller": "token"}  # fmt: skip
 
 
 def public(kind):

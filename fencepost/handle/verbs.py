@@ -60,7 +60,7 @@ class Verbs(ABC):
     @asks
     def outcome_of(self, command: Command, key: str | None) -> Asking[Outcome]:
         """The outcome of one command. Raises Refused, Unavailable, OutcomeUnknown, GuardTripped."""
-        (outcome,) = yield from answered(self.execute([request_of(command, key)]))
+        (outcome,) = yield self.execute([request_of(command, key)])
         return accepted(outcome)
 
     @asks
@@ -83,7 +83,8 @@ class Verbs(ABC):
     @asks
     def receipt_of(self, command: Command, key: str | None) -> Asking[Receipt]:
         """The receipt of one command that always leaves one."""
-        receipt = (yield from answered(self.outcome_of(command, key))).receipt
+        (outcome,) = yield self.execute([request_of(command, key)])
+        receipt: Receipt | None = accepted(outcome).receipt
         assert receipt is not None, f"{command.verb} left no receipt"
         return receipt
 

@@ -156,7 +156,7 @@ def test_a_lease_of_before_is_stale_and_fences_go_on_above_all_others(path, url,
         (again,) = fp.claim(worker_id="w9", task_id=lease.task_id)
         assert again.fence > max(before["last_fence"], lease.fence)
         assert again.complete({"of": "the new epoch"}).task_id == lease.task_id
-        about = fp.about()
+        about = fp.examined()
         assert (about["epoch"], about["floor"]) == (done["epoch"], done["epoch"])
         assert [writer[2] for writer in about["writers"]] == ["installed", "copied"]
         assert fp.verify().clean

@@ -95,7 +95,7 @@ def test_settings_that_can_lose_work_are_bad(store, server):
     ],
 )  # fmt: skip
 def test_each_setting_is_judged_by_itself(name, value, grade, store):
-    facts = store.about()
+    facts = store.examined()
     settings = {**facts["server"]["settings"], "idle_in_transaction_session_timeout": "1"}
     settings |= {"fsync": "on", "full_page_writes": "on", name: value}
     told = [f.level for f in looks._settings(altered(facts, settings=settings)) if f.name == name]
@@ -112,7 +112,7 @@ def test_each_setting_is_judged_by_itself(name, value, grade, store):
     ],
 )
 def test_what_a_commit_waits_for_is_told(value, standbys, grade, words, store):
-    facts = altered(store.about(), settings={
+    facts = altered(store.examined(), settings={
         "synchronous_commit": value, "synchronous_standby_names": standbys})  # fmt: skip
     (finding,) = looks._commit(facts)
     assert finding.level == grade and words in finding.message
@@ -158,12 +158,12 @@ def test_a_prepared_transaction_is_told_even_where_nobody_is_connected(store, ot
     ],
 )
 def test_a_pin_is_grave_by_age_or_where_nobody_will_move_it(pin, grade, store):
-    (finding,) = looks._pinned(altered(store.about(), pinned=[pin]))
+    (finding,) = looks._pinned(altered(store.examined(), pinned=[pin]))
     assert finding.level == grade and pin[1] in finding.message
 
 
 def test_a_session_that_idles_inside_a_transaction_is_seen_after_a_minute(store, other):
-    store.about()
+    store.examined()
     with psycopg.connect(other.info.dsn, autocommit=True) as third:
         now = store.clock.wall()
         other.execute("begin")
@@ -173,7 +173,7 @@ def test_a_session_that_idles_inside_a_transaction_is_seen_after_a_minute(store,
 
 
 def test_few_connections_that_are_left_are_told(store):
-    facts = store.about()
+    facts = store.examined()
     assert facts["server"]["connections"] >= 1
     for used, grade in ((10, "ok"), (95, "warn")):
         (finding,) = looks._connections(
@@ -188,7 +188,7 @@ def test_dead_rows_and_a_table_that_is_never_vacuumed_are_told(store, other):
     other.execute("alter table fencepost_task set (autovacuum_enabled = off)")
     ((grade, message),) = found(store, "autovacuum")
     assert grade == "warn" and "fencepost_task" in message
-    facts = store.about()
+    facts = store.examined()
     name, size, *_ = facts["server"]["tables"][0]
     heavy = altered(facts, tables=[(name, size, 10, looks.MANY_DEAD + 1, 5, False)])
     assert [(f.name, f.level) for f in looks._tables(heavy)] == [("tables", "warn")]
@@ -222,7 +222,7 @@ def test_a_change_of_the_schema_is_named(name, store, other):
 
 
 def test_to_compare_the_schema_leaves_nothing(store, other):
-    store.about()
+    store.examined()
     left = other.execute(
         "select count(*) from pg_class where relname like 'fencepost%' and relpersistence = 't'"
     )
@@ -238,7 +238,7 @@ def test_an_index_that_is_not_valid_is_told(store, other):
 
 
 def test_another_version_of_the_collation_is_told(store):
-    facts = altered(store.about(), collation=("2.31", "2.36"))
+    facts = altered(store.examined(), collation=("2.31", "2.36"))
     assert [(f.name, f.level) for f in looks._indexes(facts)] == [("collation", "bad")]
 
 

@@ -267,6 +267,10 @@ class Journal(Verbs):
             "now": now, "unsealed": unsealed, "lapsed": lapsed,
         }  # fmt: skip
 
+    def examined(self) -> dict[str, Any]:
+        """The same, and what takes longer to find out: for `doctor`."""
+        return {**self.about(), **self._store.examine()}
+
     def probe_turn(self, seconds: float) -> float:
         """Take the turn to write and give it back: the seconds waited. Raises Unavailable,
         naming the process that has it, if it did not come in time."""

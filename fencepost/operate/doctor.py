@@ -25,7 +25,7 @@ LOW_DISK = 256 * 1024 * 1024
 
 def doctor(handle: Handle) -> list[Finding]:
     """All findings. Looks only: the one thing that it takes, for a moment, is the turn."""
-    facts = handle.about()
+    facts = handle.examined()
     of_a_server = "server" in facts
     looks = (*((*doctor_postgres.LOOKS, _schema) if of_a_server else OF_A_FILE), *OF_EVERY_STORE)
     found = [finding for look in looks for finding in look(facts)]

@@ -23,7 +23,12 @@ FORM = (
     "space in a name or password written as % and two hex digits (@ is %40)"
 )
 UNREADABLE = re.compile(r"[#\s\0]|%(?![0-9A-Fa-f]{2})|%00")
-CONNECT_SECONDS = 10
+# What libpq is told unless the URL says otherwise (seconds; milliseconds): a network that has gone
+# is noticed in half a minute, in place of a quarter of an hour.
+DEFAULTS = {
+    "connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}  # fmt: skip
 
 
 def is_postgres(address: object) -> bool:
@@ -91,8 +96,8 @@ def address_of(url: str) -> Address:
     kept = [pair for pair in query if _name(pair) != "pooled"]
     if "," in place and all(_name(pair) != "target_session_attrs" for pair in kept):
         kept.append("target_session_attrs=read-write")  # of several hosts the one that may write
-    if all(_name(pair) != "connect_timeout" for pair in kept):
-        kept.append(f"connect_timeout={CONNECT_SECONDS}")
+    given = {_name(pair) for pair in kept}
+    kept += [f"{name}={value}" for name, value in DEFAULTS.items() if name not in given]
     user = unquote(authority.rpartition("@")[0].partition(":")[0])
     conninfo = f"{scheme.lower()}://{head}?{'&'.join(kept)}"
     return Address(conninfo, _shown(place, unquote(database) or user, query), bool(pooled))

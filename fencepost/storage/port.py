@@ -176,7 +176,10 @@ class Store(Protocol):
         if it did not come in time."""
 
     def about(self) -> dict[str, Any]:
-        """What `doctor` tells of the store."""
+        """What is told of the store: what it stands on, and whether it can be written. Cheap."""
+
+    def examine(self) -> dict[str, Any]:
+        """What only `doctor` looks at, since it takes longer."""
 
     def close(self, seconds: float | None = None) -> None:
         """Give everything back, waiting at most `seconds` for a turn. Again: does nothing."""

@@ -15,23 +15,26 @@ select set_config('synchronous_commit', case
     when current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then 'on'
     else current_setting('synchronous_commit') end, true);
 
--- name: store_shared
--- held to the commit, beside others: whoever must be alone waits for us. The last column: is this
--- the server that has written last?
-select writer_id, epoch, floor, 0, 0, 0, mark,
-    started_at = pg_postmaster_start_time()
-    and timeline = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
-    and database_oid = (select oid::bigint from pg_database where datname = current_database())
-    and system_identifier = (select system_identifier from pg_control_system())
-from fencepost_store where id = 1 for key share;
+-- name: hold_alone
+-- Whoever changes what all others are judged by: waits for those who are there, and whoever comes
+-- meanwhile waits behind. (With locks of the row the next would be let past him, and the next: under
+-- load, where somebody is always there, he would wait for ever.)
+lock table fencepost_store in exclusive mode;
 
--- name: store_alone
+-- name: store_shared
+-- Beside others, whom only hold_alone keeps out. The `for key share` holds no row: it is there for
+-- the table's row share lock, which is held to the commit and costs no write. The last column: is
+-- this the server that has written last?
 select writer_id, epoch, floor, 0, 0, 0, mark,
     started_at = pg_postmaster_start_time()
     and timeline = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
     and database_oid = (select oid::bigint from pg_database where datname = current_database())
     and system_identifier = (select system_identifier from pg_control_system())
-from fencepost_store where id = 1 for update;
+from fencepost_store
+where id = 1 and not exists (select 1 from fencepost_store where false for key share);
+
+-- name: takes_writes
+select not pg_is_in_recovery() and current_setting('default_transaction_read_only') = 'off';
 
 -- name: server
 select (select system_identifier from pg_control_system()),
@@ -41,7 +44,7 @@ select (select system_identifier from pg_control_system()),
 
 -- name: known_server
 select system_identifier, timeline, database_oid, started_at, epoch, floor
-from fencepost_store where id = 1 for update;
+from fencepost_store where id = 1;
 
 -- name: recognise
 update fencepost_store

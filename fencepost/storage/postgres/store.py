@@ -254,21 +254,27 @@ class PostgresStore:
 
     def about(self) -> dict[str, Any]:
         ((product, version, created_at, _),) = self.read(rows_of("store_about"))
+        ((writable,),) = self.read(rows_of("takes_writes"))
+        with self._reading:
+            server_version = self._read.info.server_version
+        return {
+            "product": product,
+            "schema_version": version,
+            "created_at": created_at,
+            "path": self.where,
+            "writable": writable,
+            "server_version": server_version,
+        }
+
+    def examine(self) -> dict[str, Any]:
         try:
             with self._reading:
                 server = health.facts(self._read, self.clock.wall())
         except psycopg.Error as error:
             raise explained(error, self.where) from error
-        return {
-            "product": product,
-            "schema_version": version,
-            "schema_changed": server["schema_changed"],
-            "created_at": created_at,
-            "path": self.where,
-            "writable": True,
-            "server": server,
-            "writers": self.read(rows_of("writers")),
-        }
+        changed = server.pop("schema_changed")
+        writers = self.read(rows_of("writers"))
+        return {"server": server, "schema_changed": changed, "writers": writers}
 
     def close(self, seconds: float | None = None) -> None:
         if self._closed or os.getpid() != self._pid:

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -299,6 +299,9 @@ class SqliteStore:
             "scrub_pending": self.scrub_pending,
         }
 
+    def examine(self) -> dict[str, Any]:
+        return {}
+
     def close(self, seconds: float | None = None) -> None:
         if self.closed or os.getpid() != self._pid:
             return
@@ -384,16 +387,13 @@ def _create(
         try:
             if not place.exists:
                 os.close(os.open(place.path, os.O_CREAT | os.O_RDWR, 0o644))
-            connection = connect(place.path, writable=True)
-            try:
+            with closing(connect(place.path, writable=True)) as connection:
                 if schema.is_store(connection):
                     return
                 if not into and not schema.is_empty(connection):
                     schema.check(connection, place.path)
                 use_wal(connection)
                 schema.install(connection, now)
-            finally:
-                connection.close()
         except sqlite3.Error as error:
             raise explained(error, str(place.path)) from error
         except OSError as error:

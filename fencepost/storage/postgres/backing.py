@@ -32,6 +32,8 @@ class PostgresBacking:
     def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Steps[Loaded]:
         if self._secret is None:
             self._secret = (yield from loading.secret())[0][-1]
+        if any(request.command.verb in ALONE for _, request in sent):
+            yield one("hold_alone")
         return (yield from loading.load(sent, time_of, draw, self))
 
     def save(self, changes: Changes, loaded: Loaded) -> Steps[None]:
@@ -41,9 +43,8 @@ class PostgresBacking:
         return (yield from loading.contents(task_ids))
 
     def row(self, sent: Sequence[Sent]) -> Ask:
-        """Shared, or held alone where a command changes what all others are judged by."""
-        alone = any(request.command.verb in ALONE for _, request in sent)
-        return one("store_alone" if alone else "store_shared")
+        """Beside others, unless all of it is held already: a command changes what they go by."""
+        return one("store_shared")
 
     def state(self, row: tuple[Any, ...]) -> StoreState:
         *columns, known = row

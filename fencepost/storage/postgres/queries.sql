@@ -3,7 +3,9 @@
 -- written for many rows takes one array a column (`c1`, `c2` …) and runs once; empty text, an
 -- empty bytea and 0 stand for null, and a negative revision for "any", as in the twin.
 -- Transactions run side by side: what commands name is locked in order, what claims look for is
--- locked where it is free (skip locked), and the store's row is shared until the commit.
+-- locked where it is free (skip locked), and the store's row is shared until the commit. What has a
+-- unique name is inserted in the order of names: who comes second waits for the first of those that
+-- they have in common, with none of the others in its hand.
 
 -- name: begin
 begin isolation level read committed;
@@ -18,7 +20,7 @@ commit;
 rollback;
 
 -- name: store
--- as it is read; who writes reads it by store_shared or store_alone (locks.sql)
+-- as it is read; who writes reads it by store_shared (locks.sql)
 select writer_id, epoch, floor,
     (select case when is_called then last_value else 0 end from fencepost_fence_number),
     (select case when is_called then last_value else 0 end from fencepost_task_number),
@@ -29,7 +31,7 @@ from fencepost_store where id = 1;
 select product, schema_version, created_at, secret from fencepost_store where id = 1;
 
 -- name: update_store
--- guard: the row is as it was loaded. Epoch and floor are changed only by who is alone (store_alone),
+-- guard: the row is as it was loaded. Epoch and floor are changed only by who is alone (hold_alone),
 -- and the epoch alone by whoever has drawn the first fence of a new one; nothing goes back. Where
 -- the floor is raised nobody draws beside us: the fences of the new epoch begin above all others
 with changed as (
@@ -51,6 +53,8 @@ from fencepost_scope s where s.scope = any(%(names)s::text[]);
 -- name: write_scope
 insert into fencepost_scope (scope, policy_version, revoked, retain_seconds)
 select * from unnest(%(c1)s::text[], %(c2)s::bigint[], %(c3)s::smallint[], %(c4)s::bigint[])
+    v (scope, policy_version, revoked, retain_seconds)
+order by v.scope collate "C"
 on conflict (scope) do update set policy_version = excluded.policy_version,
     revoked = excluded.revoked, retain_seconds = excluded.retain_seconds
 where (fencepost_scope.policy_version, fencepost_scope.revoked, fencepost_scope.retain_seconds)
@@ -95,7 +99,8 @@ select nextval('fencepost_queue_number');
 -- name: write_queue
 insert into fencepost_queue (id, scope, queue, settings, is_destination)
 select * from unnest(%(c1)s::bigint[], %(c2)s::text[], %(c3)s::text[], %(c4)s::text[],
-    %(c5)s::smallint[])
+    %(c5)s::smallint[]) v (id, scope, queue, settings, is_destination)
+order by v.scope collate "C", v.queue collate "C"
 on conflict (id) do update set settings = excluded.settings,
     is_destination = excluded.is_destination;
 

@@ -43,6 +43,8 @@ def server(connection: Connection) -> Server:
 def recognise(connection: Connection, wall: int) -> None:
     """A new epoch if this is not the server that has written last; one winner."""
     with connection.transaction():
+        _rows(connection, "settings")
+        _rows(connection, "hold_alone")
         ((*known, epoch, floor),) = _rows(connection, "known_server")
         found = server(connection)
         why = changed(known, found)

@@ -15,7 +15,8 @@ from unnest(%(c1)s::bigint[], %(c2)s::text[], %(c3)s::bigint[], %(c4)s::text[],
     %(c9)s::integer[], %(c10)s::bigint[], %(c11)s::bigint[], %(c12)s::bytea[],
     %(c13)s::bigint[], %(c14)s::bigint[], %(c15)s::bigint[])
     v (id, task_id, queue_id, key, place, rank, priority, due_at, max_attempts, created_at,
-        changed_at, content, created_entry, entry, parent);
+        changed_at, content, created_entry, entry, parent)
+order by v.queue_id, v.key collate "C", v.id;
 
 -- name: insert_payload
 insert into fencepost_payload (task, salt, body)
@@ -70,6 +71,7 @@ with written as (
     from unnest(%(c1)s::bigint[], %(c2)s::text[], %(c3)s::bigint[], %(c4)s::bigint[],
         %(c5)s::bytea[], %(c6)s::bytea[], %(c7)s::bytea[], %(c8)s::bytea[])
         v (number, key, task, request_id, body, salt, request_sha256, result_sha256)
+    order by v.key collate "C", v.number
     returning number
 )
 insert into fencepost_unsealed (number) select number from written;

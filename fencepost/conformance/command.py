@@ -12,13 +12,14 @@ from typing import NoReturn
 from .adapters import Unusable
 from .cases.law import Case
 from .cases.store import Json
-from .targets import reach
+from .targets import backend_of, reach
 from .verification import Run, reason, visible
 
 EXIT = {"accepted": 0, "failed": 3, "incomplete": 3, "blocked": 6}
 BAD_USAGE, UNWRITTEN, INTERRUPTED = 2, 6, 130
 EXAMPLES = """examples:
   fencepost conform sqlite
+  fencepost conform postgres:postgresql://postgres@127.0.0.1/postgres
   fencepost conform http
   FENCEPOST_TOKEN=fp_... fencepost conform http:http://127.0.0.1:8470
   fencepost conform reference --junit junit.xml
@@ -50,8 +51,8 @@ def parser() -> Parser:
         description="put a queue through the cases of the conformance kit", allow_abbrev=False,
     )  # fmt: skip
     made.add_argument("target", nargs="*", metavar="TARGET",
-                      help="sqlite, http, http:URL, reference, broken:NAME or "
-                           "stdio:COMMAND ...")  # fmt: skip
+                      help="sqlite, postgres:URL, http, http:URL, reference, broken:NAME "
+                           "or stdio:COMMAND ...")  # fmt: skip
     made.add_argument("--case", action="append", default=[], metavar="NAME",
                       help="run this case only; may be given again")  # fmt: skip
     made.add_argument("--list", action="store_true", help="print the cases, run nothing")
@@ -87,7 +88,7 @@ def run(cases: Sequence[Case], argv: Sequence[str]) -> int:
         return complain("interrupted; nothing was written", INTERRUPTED)
     finally:
         adapter.close()
-    backend = target.partition(":")[0]
+    backend = backend_of(target)
     document = made.document(backend)
     try:
         write(args.output, json.dumps(document, indent=1, ensure_ascii=True) + "\n")
@@ -104,7 +105,7 @@ def run(cases: Sequence[Case], argv: Sequence[str]) -> int:
 def checked(cases: Sequence[Case], args: Namespace) -> tuple[str, list[str]]:
     """The target and the names of the cases. Raises Usage before anything has run."""
     if not args.target:
-        raise Usage("name a TARGET: sqlite, http, reference or stdio:COMMAND")
+        raise Usage("name a TARGET: sqlite, postgres:URL, http, reference or stdio:COMMAND")
     target = " ".join(args.target)
     if len(args.target) > 1 and not target.startswith("stdio:"):
         raise Usage(f"one TARGET at a time, not {target!a}")

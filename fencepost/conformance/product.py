@@ -37,48 +37,47 @@ class Cut(Exception):
 
 
 class Product:
-    """Stores on files below one temporary folder, under one clock."""
+    """Stores under one clock: whatever the database, these are the controls. `transaction` is the
+    class whose commit the fail-points stand around."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.seed = folder, seed
+    backend: str
+    transaction: type[Any]
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.clock = FakeClock(START)
-        self.paths: dict[str, Path] = {}
+        self.addresses: dict[str, str] = {}
         self.handles: dict[str, Handle] = {}
         self.faults: dict[str, str] = {}
         self.opened = 0
 
     def describe(self) -> Json:
-        return {**described(), "backend": "sqlite"}
+        return {**described(), "backend": self.backend}
 
     # -- the stores
 
     def fresh(self, owner: str) -> None:
-        self._reopen(owner, self._new_path(), create=True)
+        self._reopen(owner, self._new_address(), create=True)
 
     def copy(self, source: str, target: str, pinned: bool) -> None:
-        path = self._new_path()
-        self.handles[source].copy_to(path, lambda done, all: None)
-        self._reopen(target, path)
-        if not pinned:
-            (outcome,) = self.handles[target].execute([ClockReset()])
-            if not outcome.accepted:
-                raise RuntimeError(f"clock.reset on the copy: {outcome.message}")
+        """What `source` holds, as another store. Pinned: the copy cannot know that it is one."""
+        raise NotImplementedError
 
-    def _new_path(self) -> Path:
-        self.opened += 1
-        return self.folder / f"{self.opened}.db"
+    def _new_address(self) -> str:
+        """Where nothing is yet."""
+        raise NotImplementedError
 
-    def _reopen(self, owner: str, path: Path, *, create: bool = False) -> None:
+    def _reopen(self, owner: str, address: str, *, create: bool = False) -> None:
         if owner in self.handles:
             self.handles.pop(owner).close()
         self.faults.pop(owner, None)
-        self.paths[owner] = path
-        self.handles[owner] = self._open(path, create=create)
+        self.addresses[owner] = address
+        self.handles[owner] = self._open(address, create=create)
 
-    def _open(self, path: Path, *, create: bool = False) -> Handle:
+    def _open(self, address: str, *, create: bool = False) -> Handle:
         self.opened += 1
         draw = SystemDraw(Random(f"{self.seed} {self.opened}").randbytes)  # noqa: S311  # for tests
-        return open_handle(str(path), create=create, clock=self.clock, draw=draw)
+        return open_handle(address, create=create, clock=self.clock, draw=draw)
 
     # -- time and failures
 
@@ -99,16 +98,16 @@ class Product:
         place = self.faults.pop(owner, None)
         if place is None:
             return sent(self.handles[owner], caller, body, key)
-        with FAULTS[place]():
+        with FAULTS[place](self.transaction):
             outcome = sent(self.handles[owner], caller, body, key)
-        # What comes after a failure comes to a process that has just opened the file.
-        self._reopen(owner, self.paths[owner])
+        # What comes after a failure comes to a process that has just opened the store.
+        self._reopen(owner, self.addresses[owner])
         if place == "after_commit":  # whatever was said: nobody has heard it
             return Outcome("failed", (OutcomeUnknown.code,), "the answer is lost").to_json()
         return outcome
 
     def race(self, sends: list[Json]) -> list[Json]:
-        handles = [self._open(self.paths[one.pop("owner")]) for one in sends]
+        handles = [self._open(self.addresses[one.pop("owner")]) for one in sends]
         outcomes: list[Json] = [{}] * len(sends)
         start = threading.Barrier(len(sends))
 
@@ -137,6 +136,30 @@ class Product:
             return READS[what](handle, **names)
         except FencepostError as error:
             return refusal(error).to_json()
+
+
+class OnFiles(Product):
+    """On SQLite: files below one temporary folder."""
+
+    backend = "sqlite"
+    transaction = SqliteTransaction
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        super().__init__(seed)
+        self.folder = folder
+
+    def copy(self, source: str, target: str, pinned: bool) -> None:
+        address = self._new_address()
+        self.handles[source].copy_to(Path(address), lambda done, all: None)
+        self._reopen(target, address)
+        if not pinned:
+            (outcome,) = self.handles[target].execute([ClockReset()])
+            if not outcome.accepted:
+                raise RuntimeError(f"clock.reset on the copy: {outcome.message}")
+
+    def _new_address(self) -> str:
+        self.opened += 1
+        return str(self.folder / f"{self.opened}.db")
 
 
 def described() -> Json:
@@ -205,7 +228,7 @@ def replaced(owner: Any, name: str, stand_in: Any) -> Iterator[None]:
         setattr(owner, name, honest)
 
 
-def obligation_insert() -> Any:
+def obligation_insert(transaction: type[Any]) -> Any:
     """A row on a destination queue cannot be inserted; everything before it was."""
     honest = saving.save
 
@@ -221,27 +244,27 @@ def obligation_insert() -> Any:
     return replaced(saving, "save", save)
 
 
-def before_commit() -> Any:
+def before_commit(transaction: type[Any]) -> Any:
     """All is written, then the process fails."""
 
-    def commit(transaction: SqliteTransaction) -> None:
+    def commit(going: Any) -> None:
         raise Cut("before the commit")
 
-    return replaced(SqliteTransaction, "commit", commit)
+    return replaced(transaction, "commit", commit)
 
 
-def after_commit() -> Any:
+def after_commit(transaction: type[Any]) -> Any:
     """The commit stands, and the process fails before it answers."""
-    honest = SqliteTransaction.commit
+    honest = transaction.commit
 
-    def commit(transaction: SqliteTransaction) -> None:
-        honest(transaction)
+    def commit(going: Any) -> None:
+        honest(going)
         raise Cut("after the commit")
 
-    return replaced(SqliteTransaction, "commit", commit)
+    return replaced(transaction, "commit", commit)
 
 
-FAULTS: dict[str, Callable[[], Any]] = {
+FAULTS: dict[str, Callable[[type[Any]], Any]] = {
     "obligation_insert": obligation_insert,
     "before_commit": before_commit,
     "after_commit": after_commit,
@@ -261,15 +284,19 @@ def sources() -> str:
 
 def main(seed: int) -> None:
     """Serve on standard input and output until the kit is done."""
+    with tempfile.TemporaryDirectory(prefix="fencepost-conform-") as folder:
+        serve_until_done(OnFiles(Path(folder), seed))
+
+
+def serve_until_done(product: Product) -> None:
+    """The kit's protocol on standard input and output."""
     logging.disable()  # failures that the kit asked for are no news
     from fencepost.conformance.adapters import serve
 
-    with tempfile.TemporaryDirectory(prefix="fencepost-conform-") as folder:
-        product = Product(Path(folder), seed)
-        try:
-            serve(product, sys.stdin, sys.stdout)
-        finally:
-            product.close()
+    try:
+        serve(product, sys.stdin, sys.stdout)
+    finally:
+        product.close()
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ class Served:
     def fail_next(self, place: str) -> None:
         """The next command that writes meets the failure."""
         if place == "obligation_insert":
-            self.faults.enter_context(product.obligation_insert())
+            self.faults.enter_context(product.obligation_insert(SqliteTransaction))
         elif place in ("before_commit", "after_commit"):
             die_around_commit(after=place == "after_commit")
         else:

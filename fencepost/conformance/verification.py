@@ -144,7 +144,8 @@ class Run:
     def document(self, backend: str) -> Json:
         """verification.json. Raises ValueError if it does not keep the contract itself."""
         product = {name: self.described[name] for name in ("name", "version")}
-        tested = self.described.get("sha256") if backend in ("sqlite", "http") else None
+        ours = backend in ("sqlite", "postgresql", "http")
+        tested = self.described.get("sha256") if ours else None
         document: Json = {
             "object_key": self.contract.document["object_key"],
             "status": self.status(), "issues": self.issues(), "artifacts": list(ARTIFACTS),

@@ -89,8 +89,9 @@ def a_receipt_says_what_was_done_and_opens_to_it(store: Store) -> None:
     ):
         made = b"fencepost-commit-v1\0" + label.encode() + b"\0" + salt + value
         equal(f"the commitment to the {label}", hashlib.sha256(made).hexdigest(), entry[label])
-    equal("its number", begun + 3, receipt["number"])
-    equal("the journal's entry", receipt["entry"], store.entries()[begun + 2]["entry"])
+    view = store.entries()[begun + 2]
+    equal("its number", view["number"], receipt["number"])
+    equal("the journal's entry", receipt["entry"], view["entry"])
     equal("content in the entry", [], [word for word in ("answer", "op-1", "page-17")
                                        if word in receipt["entry"]])  # fmt: skip
 
@@ -112,7 +113,8 @@ def every_accepted_command_leaves_one_entry_and_a_refusal_none(store: Store) -> 
     entries = store.entries()
     equal("entries", ["submit", "complete"],
           [json.loads(entry["entry"])["verb"] for entry in entries[begun:]])  # fmt: skip
-    equal("numbers", list(range(1, len(entries) + 1)), [entry["number"] for entry in entries])
+    numbers = [entry["number"] for entry in entries]
+    equal("numbers rise from entry to entry", sorted(set(numbers)), numbers)
 
 
 @law(verbs="submit complete requeue", code="duplicate_result")

@@ -8,11 +8,14 @@ from pathlib import Path
 
 from fencepost.cli.output import Out
 from fencepost.cli.subcommands import SUBCOMMANDS
+from fencepost.storage.address import is_postgres
 
 
 def demo(args: Namespace, out: Out) -> int:
     from fencepost.cli.liveview import LiveView
 
+    if is_postgres(args.store) and "--store" not in args.rest:
+        args.rest = [*args.rest, "--store", args.store]
     return _program("demo", args, out, LiveView())
 
 

@@ -103,6 +103,19 @@ def address_of(url: str) -> Address:
     return Address(conninfo, _shown(place, unquote(database) or user, query), bool(pooled))
 
 
+def with_schema(url: str, name: str) -> str:
+    """The same database, where names go to this schema. What else the URL says stays."""
+    head, query = _divided(url)
+    path = f"-csearch_path%3D{name}"
+    for place, pair in enumerate(query):
+        if _name(pair) == "options":
+            query[place] = f"{pair}%20{path}"  # the last one counts
+            break
+    else:
+        query.append(f"options={path}")
+    return f"{head}?{'&'.join(query)}"
+
+
 def _shown(place: str, database: str, query: list[str]) -> str:
     """The same text for the same store, however it is asked for: where, which database, and which
     schema of it. Who asks and how the way there is secured are left out."""

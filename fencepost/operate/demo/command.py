@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import SystemRandom
 from tempfile import TemporaryDirectory
@@ -26,9 +26,11 @@ from fencepost.operate.demo.tally import read
 from fencepost.operate.demo.view import JsonView, PlainView, View, counted, write
 from fencepost.operate.demo.worker import DESTINATION, QUEUE, SCOPE
 from fencepost.operate.ending import ended_tidily
+from fencepost.storage.address import is_postgres, psycopg_here, without_password
 
 MIN_WORKERS, MAX_WORKERS = 2, 32  # one worker alone has nobody to take over from it
 SEEDS = 10**6
+SCHEMA = "fencepost_demo"
 EXIT_FAILED, EXIT_USAGE = 1, 2
 
 
@@ -71,6 +73,10 @@ def parser() -> argparse.ArgumentParser:
         "--seed", metavar="N", type=int, help="order of the misfortunes (default: drawn, printed)"
     )
     made.add_argument("--keep", metavar="FILE", type=Path, help="keep the store in a new file")
+    made.add_argument(
+        "--store", metavar="URL",
+        help="in a PostgreSQL database, in a schema of its own that is dropped at the end",
+    )  # fmt: skip
     made.add_argument("--json", action="store_true", help="the whole as one JSON object")
     return made
 
@@ -83,9 +89,11 @@ def run(options: argparse.Namespace, view: View) -> int:
     facts = {"folder": to_name(str(folder)), "workers": options.workers, "seed": seed}
     view.say(f"{counted(len(paths), 'source file')} under {folder}", "strong")
     view.say(f"{options.workers} workers, --seed {seed}", "dim")
+    if options.store is not None:
+        view.say(f"in {without_password(options.store)}, in a schema of its own", "dim")
     with ExitStack() as stack:
         notes = Path(stack.enter_context(TemporaryDirectory(prefix="fencepost-demo-")))
-        store = options.keep or notes / "demo.db"
+        store = stack.enter_context(place(options, notes))
         fp = stack.enter_context(opened(store))
         names = enqueue(fp, paths)
         with Crew(store, folder, notes) as crew, view.progress("files", len(names)) as progress:
@@ -114,6 +122,10 @@ def usable(options: argparse.Namespace) -> tuple[Path, list[str]]:
         raise Unusable(f"it stops processes with SIGSTOP, which {sys.platform} does not have")
     if not MIN_WORKERS <= options.workers <= MAX_WORKERS:
         raise Unusable(f"--workers {options.workers}: give {MIN_WORKERS} to {MAX_WORKERS}")
+    if options.store is not None and not is_postgres(options.store):
+        raise Unusable("--store is a PostgreSQL URL; for a file give --keep")
+    if options.store is not None and options.keep:
+        raise Unusable("--keep: what the demo does in a database goes with its schema")
     if options.keep and os.path.lexists(options.keep):
         raise Unusable(f"--keep {options.keep}: it exists, and nothing is overwritten")
     if options.keep and not options.keep.absolute().parent.is_dir():
@@ -130,12 +142,24 @@ def usable(options: argparse.Namespace) -> tuple[Path, list[str]]:
     return folder, paths
 
 
-def opened(store: Path) -> Handle:
+@contextmanager
+def place(options: argparse.Namespace, notes: Path) -> Iterator[str]:
+    """Where the new store is to be: a file, or a schema of its own that is dropped at the end."""
+    if options.store is None:
+        yield str(options.keep or notes / "demo.db")
+        return
+    with psycopg_here():
+        from fencepost.storage.postgres.upkeep import room
+    with room(options.store, f"{SCHEMA}_{SystemRandom().randrange(16**8):08x}") as url:
+        yield url
+
+
+def opened(store: str) -> Handle:
     """The new store. Raises Unusable, as where the file system is none for SQLite."""
     try:
-        return open_handle(str(store), scope=SCOPE, create=True)
+        return open_handle(store, scope=SCOPE, create=True)
     except FencepostError as error:
-        raise Unusable(f"{store}: {error}") from error
+        raise Unusable(f"{without_password(store)}: {error}") from error
 
 
 def enqueue(fp: Handle, paths: Sequence[str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ BOOT = (
     "from fencepost.operate.demo.worker import main; main(sys.argv[1:])"
 )
 END_SECONDS = 10.0
+STORE = "FENCEPOST_STORE"  # in the environment: a URL's password is no argument for all to see
 
 Report: TypeAlias = "dict[str, Any] | None"
 
@@ -31,11 +32,11 @@ class Member:
         self.errors = crew.notes / f"{worker_id}.err"
         # -I: whatever lies in the working folder or the environment, the worker is this code.
         # A group of its own: the terminal's Ctrl-C goes to the demo alone, which then ends them.
-        command = [sys.executable, "-I", "-c", BOOT, str(ROOT), crew.store, str(crew.folder)]
+        command = [sys.executable, "-I", "-c", BOOT, str(ROOT), str(crew.folder), worker_id]
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [*command, worker_id], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=errors, process_group=0,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                process_group=0, env={**os.environ, STORE: crew.store},
             )  # fmt: skip
         self._listener = Thread(target=self._listen, args=(crew.reports,), daemon=True)
         self._listener.start()
@@ -97,8 +98,8 @@ class Member:
 class Crew:
     """All workers on one store; leaving the `with` block ends every one of them."""
 
-    def __init__(self, store: Path, folder: Path, notes: Path) -> None:
-        self.store = str(store)
+    def __init__(self, store: str, folder: Path, notes: Path) -> None:
+        self.store = store
         self.folder = folder
         self.notes = notes
         self.reports: SimpleQueue[tuple[Member, Report]] = SimpleQueue()

@@ -133,8 +133,9 @@ def end_with_parent() -> None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """`worker STORE FOLDER WORKER_ID`; started by crew.py."""
-    store, folder, worker_id = argv
+    """`worker FOLDER WORKER_ID`, with FENCEPOST_STORE; started by crew.py."""
+    folder, worker_id = argv
+    store = os.environ["FENCEPOST_STORE"]
     end_with_parent()
     try:
         Worker(store, Path(folder), worker_id).run()

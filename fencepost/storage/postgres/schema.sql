@@ -16,6 +16,13 @@ order by relname;
 select set_config('search_path', quote_ident(current_schema()), true),
     set_config('lock_timeout', '15s', true);
 
+-- name: make_room
+-- {room} is letters and digits of ours
+create schema {room};
+
+-- name: clear_room
+drop schema {room} cascade;
+
 -- name: in_passing
 -- for this transaction a new table is a temporary one
 select set_config('search_path', 'pg_temp', true);

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import psycopg
 
 from fencepost.issues import SchemaMismatch, Unavailable
-from fencepost.storage.address import Address, address_of
+from fencepost.storage.address import Address, address_of, with_schema
 from fencepost.storage.migrate import Migration
 from fencepost.storage.port import Conflict
 from fencepost.storage.postgres import schema
@@ -77,6 +77,20 @@ def migrate(
                 "newer one"
             )
         return address.shown, before, schema.migrate(connection, now, steps)
+
+
+@contextmanager
+def room(url: str, name: str) -> Iterator[str]:
+    """A schema of its own, for what is to leave nothing behind: the URL that means it. `name` is
+    of ASCII letters, digits and _. Dropped at the end, with all that is in it."""
+    assert name.isascii() and name.isidentifier(), name
+    with held(url) as (_, connection):
+        connection.execute(schema.SQL["make_room"].format(room=name))
+    try:
+        yield with_schema(url, name)
+    finally:
+        with held(url) as (_, connection):
+            connection.execute(schema.SQL["clear_room"].format(room=name))
 
 
 def uninstall(url: str) -> tuple[str, list[str]]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import pq
+from psycopg import errors, pq
 
 from fencepost.clock import Clock
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
@@ -157,7 +157,7 @@ class Lent(PostgresBacking):
     def release(self) -> Steps[None]:
         try:
             yield together([one("release_block"), one("durable")])
-        except psycopg.Error as error:
+        except (errors.InvalidSavepointSpecification, errors.NoActiveSqlTransaction) as error:
             raise InvalidRequest(ENDED) from error
         self._over = not self.ends
 

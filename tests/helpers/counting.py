@@ -75,10 +75,11 @@ class Watch:
         self.clock = None if clock is None else Path(clock)
         self.seen: dict[tuple[int, int], list[Any]] = {}
         self.ends: dict[int, int] = {}
+        self.lapsed: dict[int, int] = {}  # seen when it was over, so that no renewal came later
         self.stalls: list[tuple[int, int]] = []
         self.wakes: list[int] = []
         self.passes = 0
-        self._asleep = slept(self.clock)
+        self._asleep = 0
         self._began = time.monotonic()
 
     def look(self, rows: Any) -> int:
@@ -100,6 +101,8 @@ class Watch:
             "select fence, lease_expires_at from fencepost_task where place = 2"
         ):
             self.ends[fence] = max(end, self.ends.get(fence, 0))
+            if end < now:
+                self.lapsed[fence] = end
         self.passes += 1
         return number
 
@@ -107,16 +110,19 @@ class Watch:
 def watch(
     store: str, mark: str, cookies: list[str], clock: str | None, stop: str
 ) -> dict[str, Any]:
-    """Look until the file `stop` is there, and once more; what was seen."""
+    """Look until the file `stop` is there, and once more; what was seen. The file `stop`.begun is
+    there once it looks."""
     watching = Watch(store, mark, cookies, clock)
     with raw(Path(store)) as rows:
         ending = False
         while not ending:
             ending = os.path.exists(stop)
             left = watching.look(rows)
+            Path(f"{stop}.begun").touch()
             time.sleep(0 if ending else PAUSE)
     return {
         "seen": list(watching.seen.values()), "ends": list(watching.ends.items()),
+        "lapsed": list(watching.lapsed.items()),
         "stalls": watching.stalls, "wakes": watching.wakes, "passes": watching.passes, "left": left,
     }  # fmt: skip
 

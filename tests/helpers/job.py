@@ -202,6 +202,8 @@ class Job:
         self._watching = start(
             counting.watch, str(self.path), self.mark, cookies, clock, str(self._stop)
         )
+        begun = Path(f"{self._stop}.begun")
+        self.wait(lambda: begun.exists() or self._watching.poll(), "somebody watches")
         for each in self.workers:
             each.start()
         return self
@@ -287,7 +289,14 @@ class Job:
             time.sleep(0.03)
 
     def _said(self) -> str:
-        return "\n".join(f"{each.name}: {each.said()[-800:]}" for each in self.workers)
+        now = self.now()
+        sql = "select place, worker_id, fence, (lease_expires_at - ?) / 1000, attempt from "
+        rows = self.rows(f"{sql} fencepost_task where place <> 4", now)
+        told = [f"(place, worker, fence, ms left, attempt): {rows}", f"held: {self.lines('held')}"]
+        told += [f"{each.name}: {each.said()[-800:]}" for each in self.workers]
+        if self.service is not None:
+            told.append(f"service: {self.service.said()[-800:]}")
+        return "\n".join(told)
 
     def goes_on(self, number: int = 3) -> None:
         """So many tasks are done from now on."""

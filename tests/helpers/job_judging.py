@@ -58,15 +58,16 @@ def judged(job: Job, found: dict[str, Any]) -> tuple[list[str], dict[str, int]]:
     with fencepost.open(job.path) as fp:
         leases = Leases(fp, LEASE_SECONDS * SECOND)
         wrong = [f"verify: {problem}" for problem in fp.verify().problems[:3]]
-        ends = leases.ends(dict(found["ends"]))
+        lapsed = dict(found["lapsed"])
         for task in fp.tasks("q"):
-            wrong += _one_result(job, fp, task.task_id, task.state, leases, ends)
+            wrong += _one_result(job, fp, task.task_id, task.state, leases, lapsed)
+    ends = leases.ends(dict(found["ends"]))
     late, latest = outliving(found, ends, GRACE)
     wrong += late + _left(job)
     if found["left"]:
         wrong.append(f"{found['left']} processes are left at the end")
-    if len(found["seen"]) < job.number // 2:
-        wrong.append(f"the watcher has seen {len(found['seen'])} processes only")
+    if not found["seen"]:
+        wrong.append("the watcher has seen no process")
     counts = {
         "tasks": job.number, "leases": len(leases.won), "processes_seen": len(found["seen"]),
         "looks": found["passes"], "worker_lives": sum(each.lives for each in job.workers),
@@ -76,7 +77,7 @@ def judged(job: Job, found: dict[str, Any]) -> tuple[list[str], dict[str, int]]:
 
 
 def _one_result(
-    job: Job, fp: Handle, task_id: str, state: str, leases: Leases, ends: dict[int, int]
+    job: Job, fp: Handle, task_id: str, state: str, leases: Leases, lapsed: dict[int, int]
 ) -> list[str]:
     """The task is done, by one result, of a run whose lease was live as it was accepted."""
     from helpers.job import wanted
@@ -95,7 +96,7 @@ def _one_result(
         wrong.append(f"{name} has a result of no run: {run}")
     if run[0] != str(fence):
         wrong.append(f"{name}: a result of fence {run[0]} was handed in under fence {fence}")
-    if not leases.won[fence] <= at <= ends[fence]:
+    if not leases.won[fence] <= at < lapsed.get(fence, at + 1):
         wrong.append(f"{name}: its result was accepted when the lease was over")
     return wrong
 

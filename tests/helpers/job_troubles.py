@@ -123,6 +123,22 @@ def befall(job: Job, *troubles: Trouble, patient: bool = True) -> None:
             _ended(job, {fence for fence, name in held.items() if name in ends})
             late = {fence for fence, name in held.items() if ends.get(name)}
             job.wait(lambda: not late & set(job.leased()), "the leases are over")
+    _undo(job, done)
+
+
+def befall_in_the_midst(job: Job, *troubles: Trouble) -> None:
+    """The same at a moment of which nobody knows what is begun, claimed and settled then."""
+    job.enough(30)
+    job.goes_on(job.draw.randint(1, 6))
+    done = []
+    for trouble in troubles:
+        time.sleep(job.draw.random() * 0.1)
+        done.append(trouble(job))
+    time.sleep(job.draw.random() * 0.5)
+    _undo(job, done)
+
+
+def _undo(job: Job, done: list[Deed]) -> None:
     job.draw.shuffle(done)
     for deed in sorted(done, key=lambda deed: deed.felt is not None):
         if deed.felt is not None:

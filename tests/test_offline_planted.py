@@ -151,7 +151,8 @@ PLANTED = {
         laws.test_expired_and_untaken_work_is_claimed_again_and_accepted,
     ),
     "a closing does not count the rows before it": (
-        notes.Notes.rewrite, 'coming += old.verb == "submit" and self.sha256_of(old) not in have', "pass",
+        notes.Notes.rewrite,
+        'coming += old.verb == "submit" and self.sha256_of(old) not in have', "pass",
         laws.test_a_closing_names_the_revision_it_builds_on_and_a_row_none,
     ),
     "text is hashed as JSON": (

@@ -276,6 +276,20 @@ def test_a_task_fails_here_as_often_as_it_may_be_claimed(field):
     lap.sync()
 
 
+def test_what_is_given_back_counts_as_no_start(field):
+    lap = taken(field, "a")
+    runs = []
+
+    def handler(work):
+        runs.append(work.attempt)
+        raise HandBack
+
+    for _ in range(12):
+        worked(lap, handler)
+    assert len(runs) == 12 and lap.box.task("a").tries == 0
+    lap.sync()
+
+
 def test_a_result_by_hand_takes_the_place_of_a_failure_and_of_nothing_else(field):
     failed, dead = field.offer("a", "b")
     lap = field.laptop()

@@ -122,6 +122,19 @@ def test_two_workers_of_one_outbox_are_refused_with_the_process_that_runs(field)
     lap.sync()
 
 
+def test_tasks_are_not_given_back_while_a_worker_works_on_them(tmp_path):
+    with Field(tmp_path) as field:
+        lap = taken(field, "a")
+
+        def handler(work):
+            with pytest.raises(InvalidRequest, match="a worker works from"):
+                lap.box.give_back()
+            return 1
+
+        assert worked(lap, handler) == ("done", {"complete": 1})
+        lap.sync()
+
+
 def test_no_more_than_so_many_are_begun_and_no_more_at_once(field):
     lap = taken(field, *"abcdef")
     at_once, most, lock = set(), [], threading.Lock()
@@ -226,9 +239,7 @@ def test_give_back_releases_what_nobody_worked_on_with_the_next_sync(field):
 
 def test_an_outbox_that_is_not_there_is_told_and_none_is_made(tmp_path):
     words = command("work", "--offline", "none.db", "--", "true")
-    done = subprocess.run(
-        words, cwd=tmp_path, env=environment(), capture_output=True, check=False
-    )
+    done = subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, check=False)
     assert done.returncode == 6 and b"there is no outbox" in done.stderr
     assert list(tmp_path.iterdir()) == []
 

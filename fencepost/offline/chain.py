@@ -49,6 +49,8 @@ class Player:
         self.rows: list[tuple[str, str]] = []  # sorted
         self.leases: dict[str, int] = {}
         self.recorded: set[tuple[str, str]] = set()
+        self.closings: set[tuple[str, str, str | None]] = set()  # and the digest of follow-ups
+        self._followups: dict[str, str] = {}
         self.hash = GENESIS
         self._text: str | None = None
 
@@ -63,9 +65,13 @@ class Player:
             case ["lost", label, digest]:
                 self.rows.remove((label, digest))
                 self._text = None
-            case ["record" | "followups", label, digest] | ["verdict", label, _, digest]:
+            case ["record", label, digest] | ["verdict", label, _, digest]:
                 self.recorded.add((label, digest))
-            case ["close" | "again" | "ended", _, _] | ["reopen", _]:
+            case ["followups", label, digest]:
+                self._followups[label] = digest
+            case ["close", label, digest]:
+                self.closings.add((label, digest, self._followups.pop(label, None)))
+            case ["again" | "ended", _, _] | ["reopen", _]:
                 pass
             case ["told" | "moot", _, _]:
                 pass

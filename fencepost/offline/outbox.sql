@@ -190,7 +190,8 @@ select
     (select count(*) from outbox_task where state in ('open', 'closed') and waits is not null),
     (select count(*) from outbox_result) as results,
     (select count(*) from outbox_result where revision is not null) as accepted,
-    (select count(*) from outbox_command where state = 'ready') as to_send,
+    (select count(*) from outbox_command c join outbox_task t on t.id = c.taking
+        where c.state = 'ready' and t.state in ('open', 'closed')) as to_send,
     (select count(*) from outbox_command c join outbox_task t on t.id = c.taking
         where c.state = 'ready' and c.verdict is not null and t.state = 'closed') as verdicts,
     (select count(*) from outbox_claim where state = 'open') as open_claims,
@@ -206,7 +207,8 @@ from outbox_result r join outbox_task t on t.id = r.taking where r.id > :after
 order by r.id limit 1;
 
 -- name: every_command
-select c.id, t.label, t.task_id, c.key, c.body, r.sha256, c.verb, c.verdict, c.fence
+select c.id, t.label, t.task_id, c.key, c.body, r.sha256, r.digest, c.verb,
+    c.verdict, c.fence
 from outbox_command c join outbox_task t on t.id = c.taking
 left join outbox_result r on r.id = c.result where c.id > :after order by c.id limit 1;
 

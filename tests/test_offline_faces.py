@@ -299,7 +299,7 @@ MEASURED = (
 def peak(folder, *words, stdin=b"", **variables):
     """The peak of memory (MiB) of one command line, as a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-c", MEASURED, "offline", *words], cwd=folder, input=stdin,
+        [sys.executable, "-c", MEASURED, *words], cwd=folder, input=stdin,
         capture_output=True, env=environment(**variables), check=True,
     )  # fmt: skip
     code, kib = done.stderr.split()[-2:]
@@ -317,16 +317,19 @@ def test_all_of_it_runs_within_40_mib(tmp_path, where):
         if where == "http":
             given = {"FENCEPOST_STORE": f"http://127.0.0.1:{web.port}",
                      "FENCEPOST_TOKEN": web.token("worker", "w")}  # fmt: skip
-        took = peak(tmp_path, "take", QUEUE, "--worker", "w", "--lease-seconds", str(DAY), **given)
-        peaks = {"take": took, "next": peak(tmp_path, "next")}
+        took = peak(tmp_path, "offline", "take", QUEUE, "--worker", "w", "--lease-seconds",
+                    str(DAY), **given)  # fmt: skip
+        peaks = {"take": took, "next": peak(tmp_path, "offline", "next")}
         with offline.open(tmp_path / "offline.db") as box:
             assert box.counts()["tasks"] == 50
-            for task_id in ids[1:]:
+            for task_id in ids[25:]:
                 box.record(task_id, {"text": "y" * 100_000})
-        peaks["record"] = peak(tmp_path, "record", ids[0], "-", stdin=PAYLOAD.encode())
-        peaks["sync"] = peak(tmp_path, "sync", **given)
+        record = "offline", "record", ids[0], "-"
+        peaks["record"] = peak(tmp_path, *record, stdin=PAYLOAD.encode())
+        peaks["work"] = peak(tmp_path, "work", "--offline", "offline.db", "-j", "4", "--", "cat")
+        peaks["sync"] = peak(tmp_path, "offline", "sync", **given)
         for verb in ("status", "conflicts", "verify"):
-            peaks[verb] = peak(tmp_path, verb)
+            peaks[verb] = peak(tmp_path, "offline", verb)
         assert all(task.state == "done" for task in web.fp.tasks(QUEUE))
     print({verb: round(mib, 1) for verb, mib in peaks.items()})
     assert max(peaks.values()) <= 40

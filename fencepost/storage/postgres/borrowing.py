@@ -22,7 +22,7 @@ from fencepost.record import dataclass
 from fencepost.storage.port import AnotherServer, Conflict
 from fencepost.storage.postgres.backing import PostgresBacking
 from fencepost.storage.postgres.commit import commit, commit_async
-from fencepost.storage.postgres.driver import AGAIN, STATEMENTS, explained, run, run_async
+from fencepost.storage.postgres.driver import STATEMENTS, explained, run, run_async
 from fencepost.storage.steps import Steps, one, together
 
 T = TypeVar("T")
@@ -152,7 +152,9 @@ class Lent(PostgresBacking):
         return [one(f"back_to_{what}"), one(f"release_{what}")]
 
     def again(self, error: BaseException) -> bool:
-        return isinstance(error, (Conflict, *AGAIN))
+        if isinstance(error, psycopg.Error):
+            error = explained(error, self.where)
+        return isinstance(error, Conflict)
 
     def release(self) -> Steps[None]:
         try:

@@ -15,7 +15,9 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from psycopg import errors, generators, pq
-from psycopg.adapt import Transformer
+from psycopg.adapt import AdaptersMap, Transformer
+from psycopg.postgres import register_default_adapters, types
+from psycopg.types.array import register_all_arrays
 
 from fencepost.record import dataclass
 from fencepost.storage.postgres import arrays
@@ -25,6 +27,10 @@ from fencepost.storage.steps import Ask, Steps
 T = TypeVar("T")
 Talk: TypeAlias = Generator[Any, Any, T]
 TEXT, BINARY = pq.Format.TEXT, pq.Format.BINARY
+# As psycopg reads by itself, whatever an application has registered with it.
+_ADAPTERS = AdaptersMap(types=types)
+register_default_adapters(_ADAPTERS)
+register_all_arrays(_ADAPTERS)
 PARAMETER = re.compile(r"%\((\w+)\)s")
 
 
@@ -183,6 +189,6 @@ def _answer(ask: Ask, result: pq.abc.PGresult) -> Any:
         return result.command_tuples or 0
     if result.status != pq.ExecStatus.TUPLES_OK:
         return []
-    reader = Transformer()  # without a connection: as psycopg reads, not as an application does
+    reader = Transformer(_ADAPTERS)
     reader.set_pgresult(result)
     return reader.load_rows(0, result.ntuples, tuple)

@@ -92,6 +92,8 @@ class Transactor:
             # the clock was set back: which leases live is judged by the time that holds now
             loaded = replace(loaded, now=changes.store.mark, store=changes.store)
         outcomes = yield from answers(transaction, verdicts, loaded)
+        if not changed and any(map(tells_again, outcomes)):
+            changed = yield from transaction.confirm()
         return Done(outcomes, len(changes.entries), changes.erases()), changed
 
     def one_by_one(self, transaction: Transaction, sent: Sequence[Sent]) -> Done:
@@ -139,14 +141,19 @@ class Transactor:
     def _look(
         self, transaction: Transaction, sent: Sequence[Sent], error: OutcomeUnknown
     ) -> Done:
-        def steps() -> Steps[Done]:
+        def steps() -> Steps[tuple[Done, bool]]:
             loaded = yield from transaction.load(sent, self.time_of, self.draw)
             found = [self._found(loaded, command, error) for command in sent]
-            return Done((yield from answers(transaction, found, loaded)))
+            outcomes = yield from answers(transaction, found, loaded)
+            again = any(map(tells_again, outcomes)) and (yield from transaction.confirm())
+            return Done(outcomes), again
 
         transaction.begin()
         try:
-            return transaction.run(steps())
+            done, written = transaction.run(steps())
+            if written:
+                transaction.commit()
+            return done
         finally:
             transaction.rollback()
 
@@ -172,6 +179,11 @@ def again(attempt: Callable[[], Done]) -> Done:
         except Conflict:
             pass
     return attempt()
+
+
+def tells_again(outcome: Outcome) -> bool:
+    """Whether it tells of a receipt that is stored already."""
+    return outcome.replayed or "receipt" in outcome.facts
 
 
 def busy(error: BaseException | None) -> Unavailable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -128,7 +128,7 @@ class Within:
             try:
                 self._run(block.begin)
             except BaseException:
-                self._lent.run(block.rollback())
+                self._undo(block)
                 raise
             self._stack = stack.pop_all()
         self._block = block
@@ -165,7 +165,12 @@ class Within:
                     lent.commit()
                     self._store.tidy(erased=block.erased)
             finally:
-                lent.run(block.rollback())
+                self._undo(block)
+
+    def _undo(self, block: Block) -> None:
+        assert self._lent is not None
+        with suppress(Unavailable):  # a connection that is lost has done nothing
+            self._lent.run(block.rollback())
 
 
 def opened(block: Block | None) -> Block:

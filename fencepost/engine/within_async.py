@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from fencepost.engine.transact import Transactor
 from fencepost.engine.within import Block
+from fencepost.issues import Unavailable
 from fencepost.machine.needs import Sent
 from fencepost.model import Outcome
 from fencepost.storage.port import AnotherServer, Store
@@ -34,7 +36,7 @@ class WithinAsync:
             try:
                 await self._run(self._block.begin)
             except BaseException:
-                await self._lent.run(self._block.rollback())
+                await self._undo()
                 raise
         return self
 
@@ -64,4 +66,8 @@ class WithinAsync:
                     await self._lent.run(self._block.release())
                     await self._lent.commit()
             finally:
-                await self._lent.run(self._block.rollback())
+                await self._undo()
+
+    async def _undo(self) -> None:
+        with suppress(Unavailable):  # a connection that is lost has done nothing
+            await self._lent.run(self._block.rollback())

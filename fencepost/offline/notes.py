@@ -154,7 +154,7 @@ class Notes:
         if row is None:
             return False
         self.file.rows("end_command", id=row[0], state="replaced", answer=None)
-        self.file.rows("set_state", id=kept.id, state="open", waits=kept.waits)
+        self.file.rows("set_state", id=kept.id, state="open", waits=None)
         self.step("reopen", kept.label)
         return True
 

@@ -63,7 +63,7 @@ class Storm:
             told = lap.sync()
             assert told["waiting"] == [], told
             kept = lap.box.counts()
-            assert kept["closed"] == kept["to_send"] == 0, kept
+            assert kept["closed"] == kept["to_send"] == kept["waiting"] == 0, kept
 
     # -- steps
 

@@ -31,13 +31,13 @@ class Waiter:
         self, places: Sequence[Place], asked: str | None, loop: asyncio.AbstractEventLoop
     ) -> None:
         self.places, self.asked = places, asked
-        self.woken: asyncio.Future[None] = loop.create_future()
+        self.woken: asyncio.Future[bool] = loop.create_future()
 
-    def wake(self) -> bool:
+    def wake(self, *, for_a_task: bool) -> bool:
         """False where it was woken before, or waits no longer."""
         if self.woken.done():
             return False
-        self.woken.set_result(None)
+        self.woken.set_result(for_a_task)
         return True
 
 
@@ -56,9 +56,9 @@ class News:
 
     # -- waiting
 
-    async def task_for(self, places: Sequence[Place], asked: str | None, seconds: float) -> None:
-        """Until there may be a task on one of these (scope, queue), this very claim (`asked_of`)
-        is answered or asked for again, or the time is over."""
+    async def task_for(self, places: Sequence[Place], asked: str | None, seconds: float) -> bool:
+        """Until there may be a task on one of these (scope, queue): True. False where this very
+        claim (`asked_of`) is answered or asked for again, or nobody waits any more."""
         waiter = Waiter(places, asked, self._loop)
         for place in places:
             self._waiting.setdefault(place, deque()).append(waiter)
@@ -66,6 +66,7 @@ class News:
             self._by_key[asked] = waiter
         try:
             await self._until(waiter.woken, seconds)
+            return not waiter.woken.cancelled() and waiter.woken.result()
         finally:
             waiter.woken.cancel()
             for place in places:
@@ -89,7 +90,7 @@ class News:
         finally:
             self._followers.discard(seen)
 
-    async def _until(self, told: asyncio.Future[None] | asyncio.Task[bool], seconds: float) -> None:
+    async def _until(self, told: asyncio.Future[bool], seconds: float) -> None:
         if self._stopped:
             told.cancel()
             return
@@ -121,13 +122,13 @@ class News:
     def asked(self, asked: str | None) -> None:
         """This claim was asked for again, or answered: whoever waits with it hears the same."""
         if asked is not None and (waiter := self._by_key.get(asked)):
-            waiter.wake()
+            waiter.wake(for_a_task=False)
 
     def wake(self, place: Place, count: int) -> None:
         """The first `count` in the line of this queue may try."""
         line = self._waiting.get(place)
         while line and count > 0:
-            count -= line.popleft().wake()
+            count -= line.popleft().wake(for_a_task=not self._stopped)
 
     def stop(self) -> None:
         """Nobody waits any more."""

@@ -16,16 +16,17 @@ from helpers.web import Asking
 
 
 class Service(Asking):
-    """A process that serves `folder/work.db`, which is made if it is not there.
+    """A process that serves `folder/work.db`, or `store`, which is made if it is not there.
 
     `with Service(folder, "--dev") as web: web.post(…)`. It is killed at the end if it lives still.
     """
 
     def __init__(
-        self, folder: Path, *flags: str, log: Path | None = None, **variables: str
+        self, folder: Path, *flags: str, log: Path | None = None, store: str | None = None,
+        **variables: str,
     ) -> None:  # fmt: skip
-        self.path = folder / "work.db"
-        if not self.path.exists():
+        self.path = store or folder / "work.db"
+        if not (isinstance(self.path, Path) and self.path.exists()):
             fencepost.open(self.path, create=True).close()
         self.stderr = log or folder / "serve.err"
         words = command("--store", self.path, "--json", "serve", "--port", "0", *flags)

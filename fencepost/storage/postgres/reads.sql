@@ -148,4 +148,4 @@ from fencepost_token where scope = %(scope)s order by token_id;
 
 -- name: data_version
 -- another number as soon as a writing transaction has begun or ended
-select hashtext(pg_current_snapshot()::text);
+select hashtextextended(pg_current_snapshot()::text, 0);

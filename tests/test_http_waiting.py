@@ -87,6 +87,36 @@ def test_of_those_who_wait_as_many_are_woken_as_there_are_tasks_the_first_first(
     assert [other.leases() for other in others] == [[], [], []]
 
 
+def wake(web: Served) -> None:
+    """Whoever waits for a page is woken, as by a task that somebody else then took."""
+    service = web.server.config.app.service
+    service.bridge._loop.call_soon_threadsafe(service.news.wake, ("default", "pages"), 1)
+
+
+def test_who_was_woken_and_came_too_late_waits_on(web: Served) -> None:
+    began = time.monotonic()
+    waiting = Asked(web, 30, "w")
+    for _ in range(3):
+        until(web, 1)
+        wake(web)
+        time.sleep(0.05)
+    until(web, 1)
+    assert waiting.is_alive() and entries(web) == []
+    enqueue(web, "late")
+    (lease,) = waiting.leases()
+    assert lease["payload"] == "late"  # type: ignore[index]
+    told = float(waiting.reply.headers["fencepost-waited"])
+    assert 0.1 < told <= time.monotonic() - began  # up to the claim that brought it
+
+
+def test_who_was_woken_in_vain_is_still_answered_when_the_time_is_over(web: Served) -> None:
+    began = time.monotonic()
+    waiting = Asked(web, 1, "w")
+    until(web, 1)
+    wake(web)
+    assert waiting.leases() == [] and time.monotonic() - began > 0.9
+
+
 def entries(web: Served) -> list[str]:
     return [json.loads(entry.body)["verb"] for entry in web.fp.entries()]  # type: ignore[arg-type]
 

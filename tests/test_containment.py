@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from helpers import trees
@@ -20,6 +21,7 @@ from helpers.children import result_of, start
 
 from fencepost.worker import containment, shim, sweeping, tree
 
+LONG = 10.0  # seconds of grace that nobody needs
 PLAIN, HYDRA = "deaf+daemons", "deaf+daemons+hydra"
 BOTH = pytest.mark.parametrize("mode", [PLAIN, HYDRA])
 pytestmark = pytest.mark.skipif(not shim.LINUX, reason="NOT RUN: process trees need Linux")
@@ -180,6 +182,17 @@ def test_a_shim_that_is_stopped_is_killed_when_it_is_overdue(field, monkeypatch)
     assert held.finish(trees.PATIENCE)
     watch.dead(witness, field)
     assert held.ended.why == "shim_died"
+
+
+def test_a_shim_that_slept_past_its_deadline_has_its_grace_as_it_wakes(field, monkeypatch):
+    monkeypatch.setattr(tree, "GLANCE_SECONDS", 0.05)
+    held, _ = field.hostile("polite", grace=LONG)
+    real = tree._clock.steady
+    monkeypatch.setattr(tree._clock, "steady", lambda: real() + 3_600_000_000)
+    assert held.wait(0.5) is None  # the time of several looks
+    assert Path(f"/proc/{held.pid}/stat").exists() and not held.ended
+    held.kill()
+    assert held.wait(trees.PATIENCE).why == "killed"
 
 
 def test_tasks_come_and_go_unharmed_while_the_worker_hunts_for_strays(field):

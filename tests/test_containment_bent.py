@@ -124,7 +124,7 @@ def test_a_scan_that_takes_a_longer_cookie_for_the_same_is_seen(field, monkeypat
 
 def test_a_stopped_shim_for_which_nobody_looks_is_seen(field, monkeypatch):
     monkeypatch.setattr(tree, "OVERDUE_SECONDS", 0.5)
-    monkeypatch.setattr(tree.Tree, "_hurry", lambda _: None)
+    monkeypatch.setattr(tree.Tree, "_hurry", lambda *_: None)
     held, witness = field.hostile(PLAIN)
     os.kill(held.pid, signal.SIGSTOP)
     held.kill()

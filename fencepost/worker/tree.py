@@ -54,7 +54,7 @@ class Tree:
         self.killed = 0
         self._process, self._lifeline, self._status = process, lifeline, status
         self._grace, self._deadline, self._group = grace, deadline, group
-        self._rest, self._error = b"", ""
+        self._rest, self._error, self._overdue = b"", "", 0
         self._gone = self._stubborn = self._told_all = self._ending = False
         self._writing, self._reading = threading.Lock(), threading.Lock()
         _trees.add(self)
@@ -109,10 +109,10 @@ class Tree:
 
     def _look(self, seconds: float) -> None:
         """Read what the shim has told, waiting at most so long."""
-        waiting = select.poll()
+        waiting, begun = select.poll(), _clock.steady()
         waiting.register(self._status, select.POLLIN)
         if not waiting.poll(max(seconds, 0) * 1_000):
-            self._hurry()
+            self._hurry(begun)
             return
         data = os.read(self._status, 65_536)
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -142,10 +142,16 @@ class Tree:
             self._error = text
             _log.warning("the shim of a task: %s", text)
 
-    def _hurry(self) -> None:
-        """A shim that does not keep its deadline is stopped or stuck: what it held comes to us."""
-        late = self._deadline + int((self._grace + OVERDUE_SECONDS) * SECOND)
-        if not self._stubborn and _clock.steady() > late:
+    def _hurry(self, begun: int) -> None:
+        """A shim that does not keep its deadline is stopped or stuck: what it held comes to us.
+        What counts is how long it could have done so while somebody looked: in suspend the deadline
+        passes, and it could not."""
+        now = _clock.steady()
+        if now <= self._deadline:
+            self._overdue = 0
+            return
+        self._overdue += min(now - max(begun, self._deadline), int(GLANCE_SECONDS * SECOND))
+        if not self._stubborn and self._overdue > (self._grace + OVERDUE_SECONDS) * SECOND:
             self._process.kill()
 
     def _bury(self) -> None:

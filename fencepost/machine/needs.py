@@ -89,7 +89,8 @@ def numbers_needed(sent: Sequence[Sent], loaded: Loaded) -> tuple[int, int, int]
             tasks += owed
         if isinstance(command, Complete):
             tasks += len(command.followups)
-    free = sum(map(len, loaded.pool.values())) + tasks + claims
+    # what is named may be given back, and even be claimed twice
+    free = len(loaded.tasks) + tasks + claims
     return min(limits, free), tasks, len(sent) + claims + 1
 
 

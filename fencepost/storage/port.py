@@ -40,6 +40,10 @@ class Folding(Protocol):
     def save(self, changes: Changes, loaded: Loaded) -> Steps[None]:
         """Write them, guarded. GuardTripped if a guard refuses; the caller then rolls back."""
 
+    def confirm(self) -> Steps[bool]:
+        """A stored receipt is told again: see that what it says is as lasting as what is told for
+        the first time. Whether there is now something to commit."""
+
     def contents(self, task_ids: Sequence[str]) -> Steps[dict[str, tuple[bytes, bytes | None]]]:
         """Payload and progress by task id, as the transaction sees them; what is erased is left
         out."""

@@ -37,10 +37,16 @@ class PostgresBacking:
         return (yield from loading.load(sent, time_of, draw, self))
 
     def save(self, changes: Changes, loaded: Loaded) -> Steps[None]:
+        if changes.erases():
+            yield one("forgetter")
         yield from saving.save(changes, loaded, self.bury)
 
     def contents(self, task_ids: Sequence[str]) -> Steps[dict[str, tuple[bytes, bytes | None]]]:
         return (yield from loading.contents(task_ids))
+
+    def confirm(self) -> Steps[bool]:
+        ((written,),) = yield one("confirm")
+        return bool(written)
 
     def row(self, sent: Sequence[Sent]) -> Ask:
         """Beside others, unless all of it is held already: a command changes what they go by."""

@@ -25,47 +25,50 @@ LOOK_SECONDS = 0.1  # how often a wait looks whether its time is over
 _clock = SystemClock()
 
 
-def commit(connection: Connection, seconds: float = COMMIT_SECONDS) -> None:
+def commit(connection: Connection, seconds: float | None = None) -> None:
     """Commit the transaction. Whatever is raised (psycopg.Error, OSError), it may have happened."""
     with connection.lock, _watched(connection) as told:
-        talk = _bounded(_committed(connection.pgconn, told), seconds)
+        talk = _bounded(_committed(connection.pgconn, told), seconds or COMMIT_SECONDS)
         waiting.wait(talk, connection.fileno(), LOOK_SECONDS)
 
 
-async def commit_async(
-    connection: psycopg.AsyncConnection[Any], seconds: float = COMMIT_SECONDS
-) -> None:
+async def commit_async(connection: psycopg.AsyncConnection[Any]) -> None:
     """The same. It is not cancelled: whoever tries drops the connection."""
     async with connection.lock:
         with _watched(connection) as told:
-            talk = _bounded(_committed(connection.pgconn, told), seconds)
+            talk = _bounded(_committed(connection.pgconn, told), COMMIT_SECONDS)
             await waiting.wait_async(talk, connection.fileno(), LOOK_SECONDS)
 
 
 @contextmanager
-def _watched(connection: Any) -> Iterator[list[Diagnostic]]:
-    """What the server remarks meanwhile. Where it comes to no good end the connection is dropped:
+def _watched(connection: Any) -> Iterator[list[str]]:
+    """What the server warns of meanwhile, read as it comes: a remark is gone when it has been
+    handed over. Where it comes to no good end the connection is dropped:
     a commit that was asked for is not taken back."""
-    told: list[Diagnostic] = []
-    connection.add_notice_handler(told.append)
+    told: list[str] = []
+
+    def remarked(notice: Diagnostic) -> None:
+        if notice.severity_nonlocalized == "WARNING":
+            told.append(notice.message_primary or "a warning")
+
+    connection.add_notice_handler(remarked)
     try:
         yield told
     except BaseException:
         connection.pgconn.finish()
         raise
     finally:
-        connection.remove_notice_handler(told.append)
+        connection.remove_notice_handler(remarked)
 
 
-def _committed(pgconn: pq.abc.PGconn, told: list[Diagnostic]) -> Talk[None]:
+def _committed(pgconn: pq.abc.PGconn, told: list[str]) -> Talk[None]:
     pgconn.send_query(b"commit")
     *_, result = yield from generators.execute(pgconn)
     if result.command_status != b"COMMIT":
         error = result.error_message.decode(errors="replace").strip()
         raise psycopg.OperationalError(error or "the transaction was not committed")
-    for notice in told:
-        if notice.sqlstate == "01000" and notice.severity_nonlocalized == "WARNING":
-            raise psycopg.OperationalError(f"{notice.message_primary}")
+    if told:
+        raise psycopg.OperationalError("; ".join(told))
 
 
 def _bounded(talk: Talk[None], seconds: float) -> Talk[None]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import select
+
 import psycopg
 
 from fencepost.issues import InvalidRequest, Unavailable
 from fencepost.storage.address import FORM, Address
 from fencepost.storage.postgres.driver import Connection, link_of, text_of
 
+IDLE = psycopg.pq.TransactionStatus.IDLE
 OLDEST_SERVER = 140_000
 STANDBY = "is a standby, which takes no work; name the primary, or every host with commas between"
 
@@ -16,9 +19,9 @@ def connect(address: Address) -> Connection:
     """A connection in autocommit. Raises Unavailable or InvalidRequest, without a word of the
     password."""
     try:
-        connection = psycopg.connect(
-            address.conninfo, autocommit=True, prepare_threshold=None if address.pooled else 2
-        )
+        # What is prepared is ours (talk.py). psycopg prepares nothing beside it: it would clear
+        # away all that is prepared, ours too, when it sees a rollback
+        connection = psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=None)
     except psycopg.ProgrammingError as error:  # libpq cannot read it, and would show what it read
         known = text_of(error).startswith("invalid URI query parameter")
         why = text_of(error) if known else FORM
@@ -32,6 +35,22 @@ def connect(address: Address) -> Connection:
         raise
     link_of(connection, prepares=not address.pooled)
     return connection
+
+
+def ended(connection: Connection) -> bool:
+    """Whether it is of no use any more. An idle one on which something has come in, and then no
+    more, was ended by the server: better learnt before a command is sent than by its failure."""
+    idle = connection.info.transaction_status == IDLE
+    if connection.closed or not idle or not hasattr(select, "poll"):
+        return connection.closed
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    try:
+        while poll.poll(0):
+            connection.pgconn.consume_input()
+    except psycopg.Error:
+        connection.close()
+    return connection.closed
 
 
 def _why(error: psycopg.Error) -> str:

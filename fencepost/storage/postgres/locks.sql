@@ -83,12 +83,25 @@ select setval('fencepost_task_number', greatest(
         (select coalesce(max(id), 0) from fencepost_queue) + 1000, 1), true);
 
 -- name: xact_status
--- how a transaction ended whose commit was not answered; null where it is long forgotten
-select started_at = pg_postmaster_start_time()
-    and timeline = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
-    case when %(xid)s::xid8 < pg_snapshot_xmax(pg_current_snapshot())
-        then pg_xact_status(%(xid)s::xid8) end
-from fencepost_store where id = 1;
+-- How a transaction ended whose commit was not answered; null where it is long forgotten. Where
+-- another server writes by now (false), or this one anew, it has ended. It is not compared with a
+-- snapshot: to that the newest transaction is one of the future until it has ended.
+select here, case when here then pg_xact_status(%(xid)s::xid8) end
+from (
+    select started_at = pg_postmaster_start_time()
+        and timeline = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as here
+    from fencepost_store where id = 1) server;
+
+-- name: confirm
+-- Before a stored receipt is told again: where a standby has to have what is acknowledged, something
+-- of our own is written, so that our commit waits for all before it. Who told it first may have been
+-- cancelled in that wait.
+select case when current_setting('synchronous_standby_names') <> ''
+    then pg_logical_emit_message(true, 'fencepost', 'told again') end is not null;
+
+-- name: forgetter
+-- one at a time forgets: whether a task is the last of its enqueue is seen by the second alone
+select pg_advisory_xact_lock(hashtext(current_schema() || '.fencepost_tombstone'), 2);
 
 -- name: clock
 select (extract(epoch from clock_timestamp()) * 1000000)::bigint;

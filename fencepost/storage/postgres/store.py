@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import psycopg
 
 from fencepost.clock import SECOND, Clock, SystemClock
-from fencepost.issues import InvalidRequest, Unavailable
+from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
 from fencepost.log import Log
 from fencepost.model import StoreState
 from fencepost.storage import loading, sealing
 from fencepost.storage.address import Address, address_of
-from fencepost.storage.port import AnotherServer
+from fencepost.storage.port import AnotherServer, Conflict
 from fencepost.storage.postgres import borrowing, health, schema, writer
-from fencepost.storage.postgres.connect import connect
+from fencepost.storage.postgres.connect import connect, ended
 from fencepost.storage.postgres.driver import STATEMENTS, explained, run
 from fencepost.storage.postgres.servertime import ServerClock
 from fencepost.storage.postgres.transaction import PostgresTransaction
@@ -111,7 +111,7 @@ class PostgresStore:
     def transaction(self) -> Iterator[OwnTransaction]:
         self._check_process()
         with self._writing:
-            if self._main.connection.closed:
+            if ended(self._main.connection):
                 self._main = OwnTransaction(connect(self.address), self.where, self._clock)
             yield self._main
 
@@ -182,7 +182,7 @@ class PostgresStore:
     def read(self, steps: Steps[T]) -> T:
         self._check_process()
         with self._reading:
-            if self._read.closed:
+            if ended(self._read):
                 self._read = connect(self.address)
             try:
                 return run(self._read, steps)
@@ -191,7 +191,7 @@ class PostgresStore:
 
     def _on_read(self, name: str) -> None:
         try:
-            if self._read.closed:
+            if ended(self._read):
                 self._read = connect(self.address)
             self._read.execute(STATEMENTS[name])
         except psycopg.Error as error:
@@ -222,14 +222,16 @@ class PostgresStore:
     # -- the journal's tree
 
     def seal(self, now: int, limit: int) -> int:
+        """Raises Unavailable alone: what is not known to be sealed is sealed by whoever is next."""
         with self.transaction() as main:
-            main.begin()
             try:
+                main.begin()
                 left = main.run(_sealed(main.wall(), limit))
                 main.commit()
-            except BaseException:
+            except (Conflict, OutcomeUnknown) as error:
+                raise Unavailable(f"the journal could not be sealed, try again: {error}") from error
+            finally:
                 main.rollback()
-                raise
         return left
 
     def listed(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.machine import Pair, Sent, caller
 from helpers.model import OK, OWES
+from helpers.stand import Stand
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -29,9 +30,11 @@ SEEN = {"machines": 0, "steps": 0, "replays": 0, "refusals": 0}
 class Queue(RuleBasedStateMachine):
     """The rules send commands; `leases` are those ever given, live or not."""
 
+    make = Stand
+
     def __init__(self):
         super().__init__()
-        self.pair = Pair()
+        self.pair = Pair(self.make)
         self.model = self.pair.model
         self.tasks, self.leases, self.sent = [], [], []
         self.number = 0
@@ -89,7 +92,8 @@ class Queue(RuleBasedStateMachine):
             verdict, due = self.model.claim(queue, limit)
             assert list(outcome.task_ids) == due, "the wrong tasks, or in the wrong order"
             for grant in outcome.grants:
-                assert grant.fence == self.model.take(grant.task_id, worker)
+                given = grant.fence if self.pair.stand.gaps else 0
+                assert grant.fence == self.model.take(grant.task_id, worker, given)
                 self.leases.append((grant.task_id, worker, grant.fence))
             assert len(outcome.grants) == len(due)
             return verdict
@@ -164,7 +168,7 @@ class Queue(RuleBasedStateMachine):
         self.send(c.Release(task_id, worker, fence_), judge)
 
     @rule(queue=QUEUES, worker=WORKERS, steps=st.lists(st.sampled_from(
-        ["submit", "submit", "complete", "retry", "block", "late", "policy"]), min_size=2,
+        ["submit", "submit", "repeat", "complete", "retry", "block", "late", "policy"]), min_size=2,
         max_size=3))  # fmt: skip
     def shift(self, queue, worker, steps):
         """A claim and what often follows it, so that deep states are not left to luck."""
@@ -174,6 +178,8 @@ class Queue(RuleBasedStateMachine):
         for step in steps:
             if step == "submit":
                 self.submit(0, 1, None)
+            elif step == "repeat":  # the same result in other bytes
+                self.submit(0, 1, 1)
             elif step == "complete":
                 self.complete(0, 1, 0)
             elif step in ("retry", "block"):

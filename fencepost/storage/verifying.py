@@ -16,7 +16,7 @@ from fencepost.storage.saving import place
 from fencepost.storage.steps import Read, rows_of
 
 PAGE = 500
-STRAYS = ("stray_payloads", "stray_remarks", "stray_refused", "lost_entries")
+STRAYS = ("stray_payloads", "stray_remarks", "stray_refused", "lost_entries", "stray_entries")
 
 
 class Pages:

@@ -176,10 +176,11 @@ class Model:
             return job.due <= self.now or job.due == job.created  # due from the first
         return self.over(job) and self.after_lapse(job) == "ready"
 
-    def take(self, task_id: str, worker: str) -> int:
-        """The lease that a claim gives; returns its fence."""
+    def take(self, task_id: str, worker: str, given: int = 0) -> int:
+        """The lease that a claim gives; returns its fence. `given`: of a store that leaves gaps
+        between its fences."""
         job = self.jobs[task_id]
-        self.fences = max(self.fences, self.epoch << 32) + 1
+        self.fences = max(max(self.fences, self.epoch << 32) + 1, given)
         job.state, job.worker, job.fence = "leased", worker, self.fences
         job.epoch, job.policy, job.attempt = self.epoch, self.policy, job.attempt + 1
         job.until, job.changed = self.now + LEASE, self.now

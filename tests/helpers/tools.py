@@ -20,7 +20,7 @@ import pytest
 PACKAGES = {
     "cc": ("gcc", "libc6-dev"), "java": ("default-jre-headless",), "strace": ("strace",),
     "curl": ("curl",), "openssl": ("openssl",), "mount": ("mount",), "ip": ("iproute2",),
-    "nft": ("nftables",), "bwrap": ("bubblewrap",),
+    "nft": ("nftables",), "bwrap": ("bubblewrap",), "pgbouncer": ("pgbouncer",),
 }  # fmt: skip
 
 

@@ -50,7 +50,10 @@ RACED = frozenset(
     for name in ("entry_key", "task_key", "queue_scope_queue_key", "scope_pkey", "task_id")
 )
 
+_POOLER = "a pooler gives each transaction another session; add pooled=1 to the store's URL"
 MEANINGS: tuple[tuple[type[psycopg.Error], str], ...] = (
+    (errors.DuplicatePreparedStatement, _POOLER),
+    (errors.InvalidSqlStatementName, _POOLER),
     (errors.ReadOnlySqlTransaction, "the server is a standby or read-only; name the primary"),
     (errors.DiskFull, "the server's disk is full; free some space and try again"),
     (errors.InsufficientPrivilege, "the role may not do this; grant it what docs/postgres.md says"),

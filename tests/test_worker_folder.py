@@ -55,6 +55,16 @@ def test_the_folder_of_one_who_lives_is_left_alone(temp):
     assert list(temp.iterdir()) == []
 
 
+def test_what_was_held_still_as_a_life_began_goes_when_it_ends(temp):
+    before = Folder("c")
+    before.file("1.json")
+    life = Folder("c")
+    os.close(before._guard)  # who was being started runs now, and has none of it
+    assert len(list(temp.iterdir())) == 1
+    life.close()
+    assert list(temp.iterdir()) == []
+
+
 def test_it_is_his_alone_and_nothing_is_made_that_nobody_asks_for(temp):
     folder = Folder("c")
     assert list(temp.iterdir()) == []

@@ -41,7 +41,8 @@ class Folder:
                     os.close(guard)
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove it, and what was held still when this life began: a process that was being started
+        as its worker was killed has had its lock until it ran."""
         with self._lock:
             if self._path is not None:
                 shutil.rmtree(self._path, ignore_errors=True)
@@ -49,6 +50,7 @@ class Folder:
             if self._guard >= 0:
                 os.close(self._guard)
                 self._guard = -1
+        self._tidy()
 
 
 def _locked(path: str) -> int:

@@ -77,9 +77,9 @@ def global_flags() -> argparse.ArgumentParser:
     group = parser.add_argument_group("flags of every verb, before or after it")
     group.add_argument(
         "--store",
-        metavar="PATH",
-        help="the store, or a service's URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default "
-        "./fencepost.db)",
+        metavar="PATH|URL",
+        help="the store: a file, a PostgreSQL URL, or a service's URL and FENCEPOST_TOKEN "
+        "(FENCEPOST_STORE; default ./fencepost.db)",
     )
     group.add_argument("--scope", metavar="S", help="scope (FENCEPOST_SCOPE; default: default)")
     group.add_argument(

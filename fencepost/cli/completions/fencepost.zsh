@@ -67,7 +67,7 @@ _shtab_fencepost_commands() {
 
 _shtab_fencepost_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -80,7 +80,7 @@ _shtab_fencepost_defaults_added=0
 
 _shtab_fencepost_backup_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -101,7 +101,7 @@ _shtab_fencepost_bench_defaults_added=0
 
 _shtab_fencepost_cancel_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -118,7 +118,7 @@ _shtab_fencepost_cancel_defaults_added=0
 
 _shtab_fencepost_claim_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -138,7 +138,7 @@ _shtab_fencepost_claim_defaults_added=0
 
 _shtab_fencepost_clock_reset_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -152,7 +152,7 @@ _shtab_fencepost_clock_reset_defaults_added=0
 
 _shtab_fencepost_complete_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -176,7 +176,7 @@ _shtab_fencepost_complete_defaults_added=0
 
 _shtab_fencepost_completion_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -196,7 +196,7 @@ _shtab_fencepost_conform_defaults_added=0
 
 _shtab_fencepost_copy_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -217,7 +217,7 @@ _shtab_fencepost_demo_defaults_added=0
 
 _shtab_fencepost_doctor_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -229,7 +229,7 @@ _shtab_fencepost_doctor_defaults_added=0
 
 _shtab_fencepost_enqueue_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -252,7 +252,7 @@ _shtab_fencepost_enqueue_defaults_added=0
 
 _shtab_fencepost_erase_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -269,7 +269,7 @@ _shtab_fencepost_erase_defaults_added=0
 
 _shtab_fencepost_fail_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -293,7 +293,7 @@ _shtab_fencepost_fail_defaults_added=0
 
 _shtab_fencepost_init_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -307,7 +307,7 @@ _shtab_fencepost_init_defaults_added=0
 
 _shtab_fencepost_journal_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -322,7 +322,7 @@ _shtab_fencepost_journal_defaults_added=0
 
 _shtab_fencepost_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -337,7 +337,7 @@ _shtab_fencepost_list_defaults_added=0
 
 _shtab_fencepost_migrate_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -350,7 +350,7 @@ _shtab_fencepost_migrate_defaults_added=0
 
 _shtab_fencepost_offline_conflicts_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -365,7 +365,7 @@ _shtab_fencepost_offline_conflicts_defaults_added=0
 
 _shtab_fencepost_offline_give_back_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -379,7 +379,7 @@ _shtab_fencepost_offline_give_back_defaults_added=0
 
 _shtab_fencepost_offline_next_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -392,7 +392,7 @@ _shtab_fencepost_offline_next_defaults_added=0
 
 _shtab_fencepost_offline_record_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -412,7 +412,7 @@ _shtab_fencepost_offline_record_defaults_added=0
 
 _shtab_fencepost_offline_status_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -425,7 +425,7 @@ _shtab_fencepost_offline_status_defaults_added=0
 
 _shtab_fencepost_offline_sync_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -439,7 +439,7 @@ _shtab_fencepost_offline_sync_defaults_added=0
 
 _shtab_fencepost_offline_take_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -456,7 +456,7 @@ _shtab_fencepost_offline_take_defaults_added=0
 
 _shtab_fencepost_offline_verify_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -470,7 +470,7 @@ _shtab_fencepost_offline_verify_defaults_added=0
 
 _shtab_fencepost_purge_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -486,7 +486,7 @@ _shtab_fencepost_purge_defaults_added=0
 
 _shtab_fencepost_queue_set_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -502,7 +502,7 @@ _shtab_fencepost_queue_set_defaults_added=0
 
 _shtab_fencepost_queues_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -514,7 +514,7 @@ _shtab_fencepost_queues_defaults_added=0
 
 _shtab_fencepost_receipt_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -528,7 +528,7 @@ _shtab_fencepost_receipt_defaults_added=0
 
 _shtab_fencepost_refused_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -541,7 +541,7 @@ _shtab_fencepost_refused_defaults_added=0
 
 _shtab_fencepost_release_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -562,7 +562,7 @@ _shtab_fencepost_release_defaults_added=0
 
 _shtab_fencepost_renew_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -584,7 +584,7 @@ _shtab_fencepost_renew_defaults_added=0
 
 _shtab_fencepost_requeue_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -601,7 +601,7 @@ _shtab_fencepost_requeue_defaults_added=0
 
 _shtab_fencepost_resolve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -621,7 +621,7 @@ _shtab_fencepost_resolve_defaults_added=0
 
 _shtab_fencepost_results_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -634,7 +634,7 @@ _shtab_fencepost_results_defaults_added=0
 
 _shtab_fencepost_review_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -652,7 +652,7 @@ _shtab_fencepost_review_defaults_added=0
 
 _shtab_fencepost_scope_revoke_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -667,7 +667,7 @@ _shtab_fencepost_scope_revoke_defaults_added=0
 
 _shtab_fencepost_scope_set_policy_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -683,7 +683,7 @@ _shtab_fencepost_scope_set_policy_defaults_added=0
 
 _shtab_fencepost_seal_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -695,7 +695,7 @@ _shtab_fencepost_seal_defaults_added=0
 
 _shtab_fencepost_serve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -713,7 +713,7 @@ _shtab_fencepost_serve_defaults_added=0
 
 _shtab_fencepost_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -726,7 +726,7 @@ _shtab_fencepost_show_defaults_added=0
 
 _shtab_fencepost_stats_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -738,7 +738,7 @@ _shtab_fencepost_stats_defaults_added=0
 
 _shtab_fencepost_submit_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -761,7 +761,7 @@ _shtab_fencepost_submit_defaults_added=0
 
 _shtab_fencepost_sweep_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -777,7 +777,7 @@ _shtab_fencepost_sweep_defaults_added=0
 
 _shtab_fencepost_token_create_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -797,7 +797,7 @@ _shtab_fencepost_token_create_defaults_added=0
 
 _shtab_fencepost_token_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -809,7 +809,7 @@ _shtab_fencepost_token_list_defaults_added=0
 
 _shtab_fencepost_token_revoke_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -824,7 +824,7 @@ _shtab_fencepost_token_revoke_defaults_added=0
 
 _shtab_fencepost_uninstall_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -837,7 +837,7 @@ _shtab_fencepost_uninstall_defaults_added=0
 
 _shtab_fencepost_verify_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"
@@ -850,7 +850,7 @@ _shtab_fencepost_verify_defaults_added=0
 
 _shtab_fencepost_work_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--store[the store, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH:_files"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
   "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
   "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
   "--json[one JSON object a line on stdout]"

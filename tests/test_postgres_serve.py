@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -198,11 +199,19 @@ def test_a_service_tells_its_own_facts_and_no_password(tmp_path, url):
 def test_a_worker_runs_a_command_for_each_task(tmp_path, url, shell):
     for number in range(3):
         shell.task(json.dumps({"n": number}), "work")
-    words = ["work", "work", "--worker", "w", "--exit-when-empty", "--", "cat"]
+    program = (
+        "import json, os, sys; sys.stdin.read(); "
+        "print(json.dumps([name for name, value in os.environ.items() if 's3cret' in value]))"
+    )
+    command = [sys.executable, "-c", program]
+    words = ["work", "work", "--worker", "w", "--exit-when-empty", "--", *command]
     ran = run(tmp_path, *words, FENCEPOST_STORE=f"{url}&password=s3cret-pass")
     assert ran.code == 0, ran.err
     (line,) = [row for row in shell("stats").out.splitlines() if row.startswith("work")]
     assert line.split()[:3] == ["work", "done", "3"]
+    for task in shell("--json", "list", "--queue", "work").lines:
+        (result,) = shell("--json", "results", task["task_id"]).lines
+        assert result["value"] == [], "the command was given the password"
     found = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert all(b"s3cret-pass" not in path.read_bytes() for path in found)
 

@@ -312,3 +312,34 @@ def test_each_kind_of_connection_has_its_own_block(lab, app):
     else:
         with pytest.raises(InvalidRequest, match=r"not a psycopg\.AsyncConnection"):
             lab.fp.within_async(app.connection)
+
+
+def test_a_block_and_transactions_of_psycopg_hold_each_other(lab, app):
+    def transaction(fails, inside):
+        """`with connection.transaction():`, which is awaited on the other kind."""
+        block = app.connection.transaction()
+        enter, leave = (
+            (block.__aenter__, block.__aexit__)
+            if app.awaits
+            else (block.__enter__, block.__exit__)
+        )
+        app.now(enter())
+        inside()
+        error = ZeroDivisionError() if fails else None
+        app.now(leave(type(error) if error else None, error, None))
+
+    def one(payload):
+        with app.within(lab.fp) as tx:
+            tx.enqueue("q", payload)
+
+    def two():
+        with app.within(lab.fp) as tx:
+            for payload, fails in (("inside", False), ("inside and undone", True)):
+                transaction(fails, lambda payload=payload: tx.enqueue("q", payload))
+
+    transaction(False, lambda: one("around"))
+    transaction(True, lambda: one("around and undone"))
+    two()
+    app.settle()
+    assert queued(lab) == ["around", "inside"]
+    assert app.idle()

@@ -105,8 +105,9 @@ class PgStand(Stand):
     @property
     def last_fence(self) -> int:
         """The fence that was drawn last."""
-        rows = self.connection.execute("select last_value from fencepost_fence_number").fetchall()
-        return int(rows[0][0])
+        drawn = "case when is_called then last_value else 0 end"
+        ((last,),) = self.connection.execute(f"select {drawn} from fencepost_fence_number")
+        return int(last)
 
     @last_fence.setter
     def last_fence(self, fence: int) -> None:

@@ -4,11 +4,14 @@ with it, on a connection of every kind."""
 
 from __future__ import annotations
 
+import os
+
 import psycopg
 import pytest
 from helpers import postgres
 from helpers.pg_app import KINDS, App, laboratory
 
+import fencepost
 from fencepost import commands as c
 from fencepost.issues import GuardTripped, InvalidRequest, Refused, Unavailable
 from fencepost.machine import fold
@@ -343,3 +346,32 @@ def test_a_block_and_transactions_of_psycopg_hold_each_other(lab, app):
     app.settle()
     assert queued(lab) == ["around", "inside"]
     assert app.idle()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_in_a_schema_of_its_own_and_an_application_of_another_role(kind):
+    role = f"app_{os.getpid()}"
+    place = '"The Store"'
+    rights = f"""
+        create role {role} login; grant usage on schema {place} to {role};
+        grant select, insert, update, delete on all tables in schema {place} to {role};
+        grant usage, select, update on all sequences in schema {place} to {role}
+    """
+    with postgres.database() as url, psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"create schema {place}")
+        options = "?&"["?" in url] + "options=-csearch_path%3D%22The%5C%20Store%22"
+        with fencepost.open(url + options, create=True) as fp:
+            admin.execute(rights)
+            app = App(url, kind, user=role)
+            try:
+                with app.within(fp) as tx:
+                    task_id = tx.enqueue("q", 1).task_id
+                app.settle()
+                assert fp.task(task_id).payload == 1
+                admin.execute(f"revoke all on all tables in schema {place} from {role}")
+                with pytest.raises(Unavailable, match="may not do this"), app.within(fp) as tx:
+                    tx.enqueue("q", 2)
+            finally:
+                app.close()
+                admin.execute(f"drop owned by {role}; drop role {role}")
+        assert admin.execute("select to_regclass('public.fencepost_task')").fetchone() == (None,)

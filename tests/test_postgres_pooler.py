@@ -143,9 +143,12 @@ def test_without_the_switch_the_answer_names_it(lab):
 
 def test_an_asynchronous_block_behind_the_pooler(lab):
     async def story(url):
-        async with await psycopg.AsyncConnection.connect(
-            url, autocommit=True, prepare_threshold=None
-        ) as app, lab.fp.within_async(app) as tx:
+        async with (
+            await psycopg.AsyncConnection.connect(
+                url, autocommit=True, prepare_threshold=None
+            ) as app,
+            lab.fp.within_async(app) as tx,
+        ):
             return (await tx.enqueue("u", 1)).task_id
 
     with bouncer(lab.url) as url:

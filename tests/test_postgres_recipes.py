@@ -174,7 +174,9 @@ def test_a_block_that_commits_what_others_have_begun_is_seen_by_these_laws(
         test_an_atomic_of_django_that_is_rolled_back_takes_the_block_along(lab, django)
     lab.sql("truncate orders")
     with pytest.raises(AssertionError):
-        test_an_asynchronous_transaction_of_sqlalchemy_that_is_rolled_back_takes_the_block_along(lab)
+        test_an_asynchronous_transaction_of_sqlalchemy_that_is_rolled_back_takes_the_block_along(
+            lab
+        )
 
 
 def pay(django, number):

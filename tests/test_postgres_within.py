@@ -322,9 +322,7 @@ def test_a_block_and_transactions_of_psycopg_hold_each_other(lab, app):
         """`with connection.transaction():`, which is awaited on the other kind."""
         block = app.connection.transaction()
         enter, leave = (
-            (block.__aenter__, block.__aexit__)
-            if app.awaits
-            else (block.__enter__, block.__exit__)
+            (block.__aenter__, block.__aexit__) if app.awaits else (block.__enter__, block.__exit__)
         )
         app.now(enter())
         inside()

@@ -1,4 +1,3 @@
-
 """Blocks of several applications side by side: who races is never told a database's error."""
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ WALKS = {
 
 
 def walks(steps):
-    """Steps that go through all rows of a table (a JSON array, a constant and a subquery are none)."""
+    """Steps that go through all rows of a table (a JSON array, a constant, a subquery are none)."""
     none = ("VIRTUAL TABLE", "SCAN (subquery", "SCAN CONSTANT ROW")
     return [s for s in steps if s.startswith("SCAN") and not any(part in s for part in none)]
 

@@ -129,7 +129,8 @@ def what_is_written_of_a_revocation_is_guarded(make: Make) -> None:
         for token_id in (str(caller.token), "tok_" + "0" * 32):
             with stand.loaded(revocation(other)) as loaded:
                 try:
-                    stand.save(Changes(revoked=[(loaded.now, token_id)], store=loaded.store), loaded)
+                    revoked = [(loaded.now, token_id)]
+                    stand.save(Changes(revoked=revoked, store=loaded.store), loaded)
                 except GuardTripped:
                     continue
             raise AssertionError(f"{token_id} was revoked")

@@ -81,7 +81,7 @@ class Looking:
 
 
 class PgStand(Stand):
-    """One store on the PostgreSQL of the tests, its clock, and a handle for the operator `local`."""
+    """One store on the tests' PostgreSQL, its clock, and a handle for the operator `local`."""
 
     gaps = True
 

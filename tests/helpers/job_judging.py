@@ -4,6 +4,7 @@ the watcher has seen, and what lies about at the end."""
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import fencepost
@@ -105,7 +106,10 @@ def _left(job: Job) -> list[str]:
     """Nothing lies about: temporary files, cgroups, a state file that has grown."""
     wrong = []
     for each in job.workers:
-        wrong += [f"worker {each.name} has left {p.name} in TMPDIR" for p in each.temp.iterdir()]
+        wrong += [
+            f"worker {each.name} has left {p.name} in TMPDIR, with {sorted(os.listdir(p))}"
+            for p in each.temp.iterdir()
+        ]
         state = {path.name: path.stat().st_size for path in each.state.iterdir()}
         wrong += [f"worker {each.name} has left {name}" for name in set(state) - STATE_FILES]
         if state.get("worker.jsonl", 0) > LONGEST_HEAD:

@@ -3,8 +3,10 @@
 
 -- name: keys_of_task
 select number, key from fencepost_entry
-where key is not null and (task = %(task)s or number = %(created_entry)s
-    or number in (select entry from fencepost_naming where task = %(task)s));
+where key is not null and number = any(array(
+    select e.number from fencepost_entry e where e.task = %(task)s and e.task is not null
+    union select n.entry from fencepost_naming n where n.task = %(task)s
+    union select %(created_entry)s::bigint));
 
 -- name: bury
 insert into fencepost_tombstone (lookup, expires_at)
@@ -18,11 +20,13 @@ on conflict (lookup) do update set expires_at =
 delete from fencepost_tombstone where expires_at < %(now)s;
 
 -- name: close_openings
-update fencepost_entry e
+update fencepost_entry
 set key = null, request_id = null, salt = null, request_sha256 = null, result_sha256 = null
-from unnest(%(c1)s::bigint[], %(c2)s::bigint[], %(c3)s::bigint[]) v (task, created_entry, named)
-where e.task = v.task or e.number = v.created_entry
-    or e.number in (select n.entry from fencepost_naming n where n.task = v.named);
+where number = any(array(
+    select e.number from fencepost_entry e
+    where e.task = any(%(c1)s::bigint[]) and e.task is not null
+    union select n.entry from fencepost_naming n where n.task = any(%(c3)s::bigint[])
+    union select unnest(%(c2)s::bigint[])));
 
 -- name: entries_of_tasks
 -- those whose target is one of these tasks
@@ -36,8 +40,8 @@ select n.entry from fencepost_naming n where n.task = any(%(ids)s::bigint[]);
 -- Of these entries those of whose tasks none is left. One that is damaged names none.
 select e.number, e.key from fencepost_entry e
 where e.number = any(%(numbers)s::bigint[]) and not exists (
-    select 1 from fencepost_task t where t.task_id in (
-        select (regexp_matches(encode(e.body, 'escape'), '"task_id":"([0-9a-f-]{36})"', 'g'))[1]));
+    select 1 from fencepost_task t where t.task_id = any(array(
+        select (regexp_matches(encode(e.body, 'escape'), '"task_id":"([0-9a-f-]{36})"', 'g'))[1])));
 
 -- name: close_entry
 update fencepost_entry
@@ -51,8 +55,10 @@ delete from fencepost_naming where task = any(%(c1)s::bigint[]);
 -- Of entries whose target is gone, this task or the one that brought it about, once no task is
 -- left whose beginning or end they tell: verify needs that word.
 update fencepost_entry e set body = null
-from unnest(%(c1)s::bigint[], %(c2)s::bigint[], %(c3)s::bigint[]) v (task, created_entry, entry)
-where (e.task = v.task or e.number in (v.created_entry, v.entry))
+where e.number = any(array(
+        select x.number from fencepost_entry x
+        where x.task = any(%(c1)s::bigint[]) and x.task is not null
+        union select unnest(%(c2)s::bigint[]) union select unnest(%(c3)s::bigint[])))
     and e.task is not null and e.body is not null
     and exists (select 1 from fencepost_node n where n.number = e.number)
     and not exists (select 1 from fencepost_task t where t.id = e.task)

@@ -83,7 +83,8 @@ where t.token_id = v.token_id and t.revoked_at is null;
 -- name: queues_by_name
 select q.id, q.scope, q.queue, q.settings, q.is_destination
 from unnest(%(names_1)s::text[], %(names_2)s::text[]) j (scope, queue)
-    join fencepost_queue q on q.scope = j.scope and q.queue = j.queue;
+    join fencepost_queue q on q.scope = j.scope and q.queue = j.queue
+where q.scope = any(%(names_1)s::text[]) and q.queue = any(%(names_2)s::text[]);
 
 -- name: queues_by_id
 select q.id, q.scope, q.queue, q.settings, q.is_destination
@@ -142,10 +143,9 @@ order by t.task_id for update of t;
 select p.task, p.salt from fencepost_payload p where p.task = any(%(ids)s::bigint[]);
 
 -- name: contents
-select t.task_id, p.body, r.progress
+select t.task_id, p.body, (select r.progress from fencepost_remark r where r.task = t.id)
 from fencepost_task t
     join fencepost_payload p on p.task = t.id
-    left join fencepost_remark r on r.task = t.id
 where t.task_id = any(%(ids)s::text[]);
 
 -- name: result_entry
@@ -189,6 +189,6 @@ limit %(limit)s for update skip locked;
 
 -- name: obligations_of
 select t.task_id from fencepost_task t
-    join fencepost_queue q on q.id = t.queue_id
-where t.parent = %(task)s and t.erased = 0 and q.is_destination = 1
+where t.parent = %(task)s and t.erased = 0
+    and (select q.is_destination from fencepost_queue q where q.id = t.queue_id) = 1
 order by t.id limit %(limit)s;

@@ -92,8 +92,7 @@ where level = %(level)s and position >= %(start)s order by position limit %(limi
 
 -- name: insert_node
 with sealed as (
-    delete from fencepost_unsealed u using unnest(%(c4)s::bigint[]) v (number)
-    where u.number = v.number
+    delete from fencepost_unsealed where number = any(%(c4)s::bigint[])
 )
 insert into fencepost_node (level, position, hash, number)
 select v.level, v.position, v.hash, nullif(v.number, 0)

@@ -68,7 +68,7 @@ class Transactor:
             done, changed = self.fold(transaction, sent)
         except BaseException as error:
             transaction.rollback()
-            if isinstance(error, Unavailable) and len(sent) > 1:
+            if isinstance(error, Unavailable) and len(sent) > 1 and transaction.usable():
                 raise Spoilt from error
             raise
         if changed:

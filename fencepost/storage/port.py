@@ -59,6 +59,9 @@ class Transaction(Folding, Protocol):
         """Drive steps inside it. This and `commit` may raise Conflict; the caller then rolls back
         and begins again."""
 
+    def usable(self) -> bool:
+        """Its connection is there still, so that another may be begun."""
+
     def commit(self) -> None:
         """Make it durable. OutcomeUnknown if it failed: it may be there or not."""
 

@@ -49,6 +49,9 @@ class PostgresTransaction(PostgresBacking):
         except psycopg.Error:
             self.connection.close()  # the server undoes what it has heard no end of
 
+    def usable(self) -> bool:
+        return not self.connection.closed
+
     def going(self) -> bool:
         status = self.connection.info.transaction_status
         return bool(link_of(self.connection).first) or status not in (

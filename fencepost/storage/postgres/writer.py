@@ -6,6 +6,11 @@ oid, the cluster's identifier. Each transaction that changes something compares 
 the store's row says; where they differ a new epoch and a random incarnation are minted before
 the first fence is drawn.
 
+A server that was lost may have been started anew, and so have begun epochs, of which a standby or
+a backup has never heard. Whoever takes over steps over as many: else the same epoch, and in it the
+same fences, would be given again. Copies of one kind still begin the same epoch, with different
+incarnations: so whoever hears of both can tell.
+
 An ordinary restart changes the start time alone. It keeps the floor, so running leases go on. Any
 other change raises the floor: leases of before are refused as `stale_epoch`.
 """
@@ -19,6 +24,7 @@ from fencepost.record import dataclass
 from fencepost.storage.postgres.driver import STATEMENTS, Connection
 
 log = Log("fencepost.storage")
+UNHEARD = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ def recognise(connection: Connection, wall: int) -> None:
         why = changed(known, found)
         if why is None:
             return
-        epoch += 1
+        epoch += 1 if why == "started" else UNHEARD
         if why != "started":
             floor = epoch
             _rows(connection, "end_leases", now=wall, floor=floor)

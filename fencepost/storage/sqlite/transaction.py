@@ -53,6 +53,9 @@ class SqliteTransaction:
         except sqlite3.Error:
             pass  # SQLite has rolled back by itself, as it does when the disk is full
 
+    def usable(self) -> bool:
+        return True
+
     def going(self) -> bool:
         return self.connection.in_transaction
 

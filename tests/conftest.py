@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from helpers import on_postgres
 from helpers.lab import Lab
 from helpers.skipping import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401
 
@@ -14,6 +15,10 @@ from fencepost.engine import writer
 # connection, at a moment when a test looks at it, tampers with it or has a transaction open there.
 # tests/test_idle_sealing.py holds what it does.
 writer.IDLE_SECONDS = 3_600
+
+
+if on_postgres.asked():
+    on_postgres.replace()
 
 
 @pytest.fixture
@@ -32,6 +37,9 @@ def pytest_collection_modifyitems(config, items):
     # several processes collect the tests and must find the same names
     moving = [item.nodeid for item in items if " at 0x" in item.nodeid]
     assert not moving, f"a test's name holds an address: give ids to {moving[0]}"
+    if on_postgres.asked() and (out := on_postgres.left_out(items)):
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in out]
     seed = config.getoption("--shuffle")
     if seed is not None:
         draw = random.Random(seed)

@@ -8,8 +8,10 @@ each way through it for the same, until it is analysed again.
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 from helpers.pg_plans import plan, searches, stands, walks
+from helpers.pg_stand import PgStand
 
 from fencepost.storage import sqltext
 from fencepost.storage.postgres import talk
@@ -97,6 +99,18 @@ def test_no_statement_walks_a_table_but_those_that_are_meant_to(plans):
     for (state, name), found in plans.items():
         walked = [walk for walk in walks(found) if walk.split()[-1] not in sequences]
         assert name in WALKS or not walked, (state, name, walked)
+
+
+@pytest.mark.parametrize(
+    "name", ["receipts_by_request", "tasks_by_key", "tasks_by_id", "update_task"]
+)
+def test_a_store_that_was_analysed_before_anything_was_done_is_searched(name):
+    """No entry is about a task then, and no task has a key: a batch of completions went through
+    all that had come since, each time."""
+    with PgStand() as stand, psycopg.connect(stand.url, autocommit=True) as connection:
+        stand.fp.enqueue_many("work", ({"payload": n} for n in range(1_000)))
+        connection.execute("vacuum analyze")
+        assert walks(plan(connection, name)) == []
 
 
 def test_claims_need_no_sorting(plans):

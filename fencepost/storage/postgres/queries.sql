@@ -110,10 +110,14 @@ select e.key, e.number, e.body, e.salt, e.request_sha256, e.result_sha256, e.key
 from fencepost_entry e where e.key = any(%(keys)s::text[]) and e.key is not null;
 
 -- name: receipts_by_request
+-- looked up one by one (`offset 0`): as long as few entries are known to be about a task, the planner
+-- would rather go through all of them in the order of their numbers
 select e.task, e.number, e.body, e.salt, e.request_sha256, e.result_sha256
 from unnest(%(requests_1)s::bigint[], %(requests_2)s::bigint[]) j (task, request_id)
-    join fencepost_entry e on e.task = j.task and e.request_id = j.request_id
-        and e.task is not null
+    cross join lateral (
+        select * from fencepost_entry
+        where task = j.task and request_id = j.request_id and task is not null offset 0
+    ) e
 order by e.number;
 
 -- name: any_tombstone
@@ -135,8 +139,13 @@ select t.id, t.task_id, t.queue_id, t.key, t.state, t.priority, t.due_at, t.atte
     t.max_attempts, t.round, t.revision, t.fence, t.epoch, t.policy_version, t.worker_id,
     t.granted_at, t.lease_expires_at, t.created_at, t.changed_at, t.content, t.created_entry,
     t.entry, t.parent, t.reason, t.erased
-from unnest(%(keys_1)s::bigint[], %(keys_2)s::text[]) j (queue_id, key)
-    join fencepost_task t on t.queue_id = j.queue_id and t.key = j.key and t.key is not null
+-- each is looked up by itself: as long as few tasks are known to have a key, the planner would
+-- rather go through all that have one
+from fencepost_task t
+where t.key is not null and t.id = any(array(
+    select (select id from fencepost_task
+        where queue_id = j.queue_id and key = j.key and key is not null)
+    from unnest(%(keys_1)s::bigint[], %(keys_2)s::text[]) j (queue_id, key)))
 order by t.task_id for update of t;
 
 -- name: salts

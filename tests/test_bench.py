@@ -367,7 +367,7 @@ def test_without_a_compiler_the_slow_phase_is_named_unavailable(bench, monkeypat
 
 
 def test_a_delay_that_is_not_felt_gives_no_figure(tmp_path, monkeypatch):
-    monkeypatch.setattr(slow_phase, "_compiled", lambda folder: tmp_path / "nothing.so")
+    monkeypatch.setattr(slow_phase, "compiled", lambda folder: tmp_path / "nothing.so")
     monkeypatch.setattr(slow_phase.child, "run", lambda *given: {"fdatasync": 501.0, "naive": 1.0})
     with pytest.raises(NotHere, match="not felt"):
         next(slow_phase.slow(Lab(tmp_path, TINY, slow_ms=2.0)))

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 PHASES = (
     "drain", "callers", "slow", "growth", "processes", "latency", "journal", "start", "memory",
-    "http", "work",
+    "http", "work", "postgres", "postgres-latency", "postgres-held", "postgres-growth",
+    "postgres-slow",
 )  # fmt: skip
+ON_POSTGRES = tuple(name for name in PHASES if name.startswith("postgres"))
+PG_PEERS = ("graphile-worker", "oban", "pg-boss", "pgqueuer", "procrastinate")
 
 PER_SECOND, MS, US, MB, SHARE, TIMES = "/s", "ms", "µs", "MB", "%", "×"
 
@@ -45,6 +48,22 @@ def _ratio(
 ) -> Row:  # fmt: skip
     goal = Goal(sense, bound, aim) if sense else None
     return Row(phase, name, text, TIMES, over, goal)
+
+
+def _peer(name: str) -> tuple[Row, ...]:
+    """A queue on PostgreSQL: its rates, and ours over them."""
+    found: list[Row] = []
+    for figure, text, goal in (
+        ("bulk", "bulk enqueue", None),
+        ("single", "single enqueues by 16 callers", 3.0),
+        ("drain1", "drain, one worker process", 1.3),
+        ("drain2", "drain, two worker processes", 1.3),
+    ):
+        base = f"{name}_{figure}"
+        found.append(Row("postgres", base, f"{name}: {text}"))
+        sense = ">=" if goal else ""
+        found.append(_ratio("postgres", figure, base, f"{text} over it", sense, goal or 0))
+    return tuple(found)
 
 
 def _callers(phase: str, batched: float, threads: float) -> tuple[Row, ...]:
@@ -125,4 +144,34 @@ ROWS: tuple[Row, ...] = (
     Row("work", "engine", "engine: claim 100, complete 100"),
     Row("work", "handlers", "a worker's Python handler, 100 at once"),
     _ratio("work", "handlers", "engine", "… over the engine", ">=", 0.5),
+    Row("postgres", "naive1", "naive fenced queue, 1 connection: drain"),
+    Row("postgres", "naive8", "naive fenced queue, 8 connections: drain"),
+    Row("postgres", "naive_lives", "naive fenced queue, 16 connections: lives"),
+    Row("postgres", "bulk", "bulk enqueue"),
+    Row("postgres", "single", "single enqueues by 16 threads"),
+    Row("postgres", "drain1", "drain, one worker process: claim 100, complete 100"),
+    _ratio("postgres", "drain1", "naive1", "… over naive, 1 connection", ">=", 10),
+    _ratio("postgres", "drain1", "naive8", "… over naive, 8 connections"),
+    Row("postgres", "drain2", "drain, two worker processes"),
+    _ratio("postgres", "drain2", "naive8", "… over naive, 8 connections"),
+    Row("postgres", "batched", "64 callers of single commands, batched: lives"),
+    _ratio("postgres", "batched", "naive_lives", "… over naive, 16 connections", ">=", 6),
+    Row("postgres", "threads", "64 plain threads: lives"),
+    _ratio("postgres", "threads", "naive_lives", "… over naive, 16 connections"),
+    *(row for name in PG_PEERS for row in _peer(name)),
+    Row("postgres-latency", "p50", "enqueue to start in another process, p50", MS,
+        goal=Goal("<=", 3)),
+    Row("postgres-latency", "p99", "enqueue to start in another process, p99", MS,
+        goal=Goal("<=", 15)),
+    Row("postgres-latency", "wait_p50", "the same by a claim that waits, p50", MS),
+    Row("postgres-latency", "wait_p99", "the same by a claim that waits, p99", MS),
+    Row("postgres-held", "first", "a snapshot held open: drain of the first fifth"),
+    Row("postgres-held", "last", "drain of the last fifth"),
+    _ratio("postgres-held", "last", "first", "last over first", ">=", 0.8),
+    Row("postgres-growth", "few", "lives in batches of 100, few done tasks"),
+    Row("postgres-growth", "many", "the same with many done tasks"),
+    _ratio("postgres-growth", "many", "few", "many over few", ">=", 0.9),
+    Row("postgres-slow", "with", "lives of single commands, fsync made slower"),
+    Row("postgres-slow", "without", "the same without entries (and so no receipts)"),
+    Row("postgres-slow", "share", "journal's share of them", SHARE, goal=Goal("<=", 0.2)),
 )  # fmt: skip

@@ -57,7 +57,7 @@ def _measure(folder: Path, batches: int) -> Figures:
         pairs = []
         for _ in range(batches):
             completing = _completions(kept)
-            with _no_entries():
+            with no_entries():
                 pairs.append((completing, _completions(bare)))
         building, writing, timed = _parts(kept, batches)
         sealed, taken = _seal(kept)
@@ -83,7 +83,7 @@ def _completions(handle: Handle) -> float:
 
 
 @contextmanager
-def _no_entries() -> Iterator[None]:
+def no_entries() -> Iterator[None]:
     """A product without a journal: the entry is neither built nor written."""
 
     def record(batch: Batch, *_: Any, **__: Any) -> Receipt:

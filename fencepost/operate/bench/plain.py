@@ -108,7 +108,7 @@ class Naive:
             if status != "leased" or holder != worker or own != fence or now >= ends:
                 raise CheckFailed("the naive queue lost a lease")
             self._execute(SQL["finish"], (now, now, number, row, fence))
-            body = _bytes(given)
+            body = as_bytes(given)
             digest = sha256(body).digest()
             self._execute(
                 STATEMENTS["insert_result"], (row, revision + 1, round_, digest, number, body)
@@ -126,7 +126,7 @@ class Naive:
         self, state: list[Any], queue: int, given: Any, number: int, parent: int | None
     ) -> str:
         state[1] += 1
-        body, salt = _bytes(given), self._draw.salt()
+        body, salt = as_bytes(given), self._draw.salt()
         task_id = self._draw.task_id(state[3])
         values = {
             "id": state[1], "task_id": task_id, "queue": queue, "now": state[3], "entry": number,
@@ -142,15 +142,16 @@ class Naive:
     ) -> None:  # fmt: skip
         """The entry of a command, with the digests that the product's has."""
         state[2] += 1
-        request = sha256(_bytes(given)).digest()
+        request = sha256(as_bytes(given)).digest()
         entry = {**entry, "at": state[3], "writer": state[4], "request": request.hex()}
-        entry["after"] = sha256(_bytes(entry)).hexdigest()
+        entry["after"] = sha256(as_bytes(entry)).hexdigest()
         number = int.from_bytes(request[:8], "big", signed=True)
         columns = (
-            state[2], None, row, number, _bytes(entry), self._draw.salt(), request, digest,
+            state[2], None, row, number, as_bytes(entry), self._draw.salt(), request, digest,
         )  # fmt: skip
         self._execute(STATEMENTS["insert_entry"], columns)
 
 
-def _bytes(value: Any) -> bytes:
+def as_bytes(value: Any) -> bytes:
+    """As the contenders write JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

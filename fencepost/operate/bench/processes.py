@@ -10,6 +10,7 @@ from statistics import quantiles
 from time import monotonic, sleep
 from typing import Any
 
+from fencepost.handle import Handle
 from fencepost.operate.bench import checks, child
 from fencepost.operate.bench.lab import (
     QUEUE,
@@ -46,12 +47,12 @@ def _together(path: Path, number: int, seconds: float) -> list[dict[str, Any]]:
     """So many processes on one store, begun at one moment."""
     new_store(path).close()
     running = [child.start("turns", [str(path), f"worker-{n}", seconds]) for n in range(number)]
-    found = _begin(running)
+    found = begin(running)
     checks.check_all(path, sum(one["done"] for one in found))
     return found
 
 
-def _begin(running: list[subprocess.Popen[str]]) -> list[dict[str, Any]]:
+def begin(running: list[subprocess.Popen[str]]) -> list[dict[str, Any]]:
     """Wait until all are ready, start them at once, collect the answers; leave none behind."""
     try:
         for process in running:
@@ -88,29 +89,35 @@ def percentile(ordered: list[float], percent: int) -> float:
 
 def latency(lab: Lab) -> Measuring:
     """A task is enqueued here and another process, which polls, has it in its hand."""
-    number = lab.sizes.latencies
-    gaps = random.Random(7)  # noqa: S311 - spreads the sends, keeps no secret
     while True:
         path = lab.fresh("latency") / "store.db"
         with new_store(path) as handle:
-            waiting = child.start("starts", [str(path), number])
-            try:
-                _await_ready(waiting)
-                _tell(waiting)
-                for _ in range(number):
-                    sleep(gaps.uniform(0.005, 0.025))
-                    handle.enqueue(QUEUE, {"at": monotonic()})
-                found = child.answer(waiting)["milliseconds"]
-            finally:
-                if waiting.poll() is None:
-                    waiting.kill()
-                    waiting.communicate()
-        if len(found) != number:
-            raise CheckFailed(f"{len(found)} of {number} tasks were started")
+            figures = tasks_seen(handle, path, "starts", lab.sizes.latencies)
         checks.check_journal(path)
         shutil.rmtree(path.parent)
-        found.sort()
-        yield {"p50": percentile(found, 50), "p99": percentile(found, 99)}
+        yield figures
+
+
+def tasks_seen(handle: Handle, place: Path | str, work: str, number: int) -> Figures:
+    """Milliseconds until the other process, which does `work`, has in its hand what is enqueued
+    here, one after another."""
+    gaps = random.Random(7)  # noqa: S311 - spreads the sends, keeps no secret
+    waiting = child.start(work, [str(place), number])
+    try:
+        _await_ready(waiting)
+        _tell(waiting)
+        for _ in range(number):
+            sleep(gaps.uniform(0.005, 0.025))
+            handle.enqueue(QUEUE, {"at": monotonic()})
+        found: list[float] = child.answer(waiting)["milliseconds"]
+    finally:
+        if waiting.poll() is None:
+            waiting.kill()
+            waiting.communicate()
+    if len(found) != number:
+        raise CheckFailed(f"{len(found)} of {number} tasks were started")
+    found.sort()
+    return {"p50": percentile(found, 50), "p99": percentile(found, 99)}
 
 
 def memory(lab: Lab) -> Measuring:

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from fencepost.cli import terminal
 from fencepost.issues import FencepostError
-from fencepost.operate.bench import machine, options, peers, report
+from fencepost.operate.bench import machine, options, peers, pg_peers, report
 from fencepost.operate.bench.callers import callers
 from fencepost.operate.bench.drain import drain
 from fencepost.operate.bench.growth import growth
@@ -23,6 +23,11 @@ from fencepost.operate.bench.http import http
 from fencepost.operate.bench.journal import journal
 from fencepost.operate.bench.lab import CheckFailed, Lab, Measuring, NotHere
 from fencepost.operate.bench.options import Options
+from fencepost.operate.bench.pg import postgres
+from fencepost.operate.bench.pg_long import growth as pg_growth
+from fencepost.operate.bench.pg_long import held
+from fencepost.operate.bench.pg_long import latency as pg_latency
+from fencepost.operate.bench.pg_long import slow as pg_slow
 from fencepost.operate.bench.processes import latency, memory, processes
 from fencepost.operate.bench.slow import slow
 from fencepost.operate.bench.start import start
@@ -32,13 +37,14 @@ from fencepost.operate.ending import ended_tidily
 MEASURES: Mapping[str, Callable[[Lab], Measuring]] = {
     "drain": drain, "callers": callers, "slow": slow, "growth": growth, "processes": processes,
     "latency": latency, "journal": journal, "start": start, "memory": memory, "http": http,
-    "work": work,
+    "work": work, "postgres": postgres, "postgres-latency": pg_latency, "postgres-held": held,
+    "postgres-growth": pg_growth, "postgres-slow": pg_slow,
 }  # fmt: skip
 
 
 def main(argv: Sequence[str]) -> int:
     """Measure and report. 0; 1 if a check failed, or with --check if a target was missed."""
-    chosen = options.read(argv, peers.known())
+    chosen = options.read(argv, [*peers.known(), *pg_peers.known()])
     terminal.use_utf8(sys.stdout, sys.stderr)
     return ended_tidily("bench", lambda: _run(chosen), _fault)
 
@@ -50,8 +56,10 @@ def _fault(text: str) -> None:
 def _run(chosen: Options) -> int:
     with _folder(chosen.folder) as folder:
         found = Found(machine.about(folder))
-        lab = Lab(folder, chosen.sizes, _peers(chosen, found), chosen.slow_ms)
-        with terminal.Progress(
+        lab = Lab(
+            folder, chosen.sizes, _peers(chosen, found), chosen.slow_ms, postgres=chosen.postgres
+        )
+        with lab.stack, terminal.Progress(
             "bench", chosen.reps * len(chosen.phases), out=sys.stderr, steady=perf_counter
         ) as progress:
             _measure(lab, chosen, found, progress)
@@ -85,14 +93,16 @@ def _folder(place: Path) -> Iterator[Path]:
 
 def _peers(chosen: Options, found: Found) -> tuple[str, ...]:
     """The peers to run; what can be imported is told in the head of the report."""
-    if "drain" not in chosen.phases:
-        return ()
-    wanted = peers.known() if chosen.peers is None else chosen.peers
-    for name in wanted:
-        try:
-            found.peers[name] = peers.about(name)
-        except NotHere as why:
-            found.peers[name] = {"unavailable": str(why)}
+    wanted: list[str] = []
+    for phase, kind in (("drain", peers), ("postgres", pg_peers)):
+        if phase in chosen.phases:
+            named = [n for n in kind.known() if chosen.peers is None or n in chosen.peers]
+            wanted += named
+            for name in named:
+                try:
+                    found.peers[name] = kind.about(name)
+                except NotHere as why:
+                    found.peers[name] = {"unavailable": str(why)}
     return tuple(wanted)
 
 
@@ -114,6 +124,7 @@ def _measure(lab: Lab, chosen: Options, found: Found, progress: terminal.Progres
     finally:
         for measuring in running.values():
             measuring.close()
+        found.machine.update({f"postgres_{k}": v for k, v in lab.told.items()})
 
 
 def _ask(
@@ -157,17 +168,24 @@ def _head(out: TextIO, found: Found, chosen: Options) -> None:
         f"{about['syncs_per_second']:,} fdatasync/s; load {about['load_before']}\n"
         f"profile {chosen.profile}, {chosen.reps} repetitions; ratios within a repetition\n"
     )
+    server = {k: v for k, v in about.items() if k.startswith("postgres_")}
+    if server:
+        out.write("; ".join(f"{k.removeprefix('postgres_')} {v}" for k, v in server.items()) + "\n")
     for name, peer in found.peers.items():
         facts = terminal.clean("; ".join(f"{key}: {value}" for key, value in peer.items()))
         out.write(f"{name}: {facts}\n")
     out.write("\n")
 
 
+def _is_slow(chosen: Options) -> bool:
+    return bool({"slow", "postgres-slow"} & set(chosen.phases))
+
+
 def _warnings(chosen: Options, found: Found) -> list[str]:
     told = machine.warnings(found.machine)
-    if "slow" in chosen.phases:
+    if _is_slow(chosen):
         told.append(
-            f"the phase slow is simulated: {chosen.slow_ms:g} ms are slept after each real fsync"
+            f"the slow disk is simulated: {chosen.slow_ms:g} ms are slept after each real fsync"
         )
     return told
 
@@ -181,8 +199,8 @@ def _document(
         "profile": chosen.profile,
         "repetitions": chosen.reps,
         "phases": list(chosen.phases),
-        "slow_fsync_ms": chosen.slow_ms if "slow" in chosen.phases else None,
-        "slow_fsync_simulated": True if "slow" in chosen.phases else None,
+        "slow_fsync_ms": chosen.slow_ms if _is_slow(chosen) else None,
+        "slow_fsync_simulated": True if _is_slow(chosen) else None,
         "phase_seconds": found.seconds,
         "rows": [line.to_json() for line in lines],
         "reasons": report.reasons(lines),

@@ -19,7 +19,7 @@ SOURCE = Path(__file__).with_name("slowsync.c")
 
 def slow(lab: Lab) -> Measuring:
     """See the rows of goals.py."""
-    library = _compiled(lab.folder)
+    library = compiled(lab.folder)
     settings = {
         "LD_PRELOAD": str(library), "SLOWSYNC_US": str(round(lab.slow_ms * 1_000)),
     }  # fmt: skip
@@ -37,7 +37,7 @@ def slow(lab: Lab) -> Measuring:
         shutil.rmtree(folder)
 
 
-def _compiled(folder: Path) -> Path:
+def compiled(folder: Path) -> Path:
     """The library. NotHere, with the reason, if it cannot be made here."""
     if not sys.platform.startswith("linux"):
         raise NotHere("a slower fsync can be simulated on Linux only")

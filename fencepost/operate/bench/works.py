@@ -16,6 +16,7 @@ from fencepost.operate.bench.lab import (
     completion,
     drain_batch,
     fill,
+    finish,
     reopen,
 )
 
@@ -41,7 +42,7 @@ def _ready(handle: Handle) -> float:
 def _turns(path: str, worker: str, seconds: float) -> dict[str, Any]:
     """Enqueue 10, claim 10, complete 10, over and over; the waits for the turn in ms."""
     waits: list[float] = []
-    with reopen(Path(path)) as handle:
+    with reopen(path) as handle:
         _watch(handle, waits)
         until = _ready(handle) + seconds
         done = 0
@@ -72,7 +73,7 @@ def _starts(path: str, expected: int) -> dict[str, Any]:
     The time in the payload is the system's monotonic clock, which all processes share.
     """
     found: list[float] = []
-    with reopen(Path(path)) as handle:
+    with reopen(path) as handle:
         last = handle.changed()
         _ready(handle)
         quiet_since = monotonic()
@@ -90,12 +91,42 @@ def _starts(path: str, expected: int) -> dict[str, Any]:
 
 def _drain(path: str) -> dict[str, Any]:
     """Drain the queue; the peak of this process's memory."""
-    with reopen(Path(path)) as handle:
+    with reopen(path) as handle:
         done, began = 0, perf_counter()
         while number := drain_batch(handle):
             done += number
         taken = perf_counter() - began
     return {"done": done, "rate": done / taken, "peak": machine.peak_mb()}
+
+
+def _waits(path: str, expected: int) -> dict[str, Any]:
+    """As `_starts`, by claims that wait for a task to be there."""
+    found: list[float] = []
+    with reopen(path) as handle:
+        _ready(handle)
+        while len(found) < expected:
+            leases = handle.claim(QUEUE, worker_id="waiting", limit=BATCH, wait_seconds=10)
+            now = monotonic()
+            if not leases:
+                break
+            found += [(now - lease.payload["at"]) * 1e3 for lease in leases]
+    return {"milliseconds": found}
+
+
+def _pg_drain(url: str, worker: str, parts: int = 1) -> dict[str, Any]:
+    """Drain the queue, beside others perhaps: when that began and ended on the clock that all
+    processes share, and the moments by which each of `parts` equal parts was done."""
+    with reopen(url) as handle:
+        left = handle.stats()["queues"][-1]["tasks"] if parts > 1 else 0
+        began = _ready(handle)
+        done, moments = 0, [began]
+        while leases := handle.claim(QUEUE, worker_id=worker, limit=BATCH):
+            finish(handle, leases)
+            done += len(leases)
+            if parts > 1 and done * parts >= left * len(moments):
+                moments.append(monotonic())
+        ended = monotonic()
+    return {"done": done, "began": began, "ended": ended, "moments": moments}
 
 
 WORKS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -104,4 +135,6 @@ WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "starts": _starts,
     "drain": _drain,
     "http": load.http,
+    "waits": _waits,
+    "pg_drain": _pg_drain,
 }

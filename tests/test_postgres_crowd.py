@@ -18,13 +18,16 @@ def made():
         ready.sound()
 
 
-def crowd(made, function, *arguments, count=4):
-    """What each of so many processes returned; all of them have begun at once."""
+def crowd(made, function, *arguments, count=4, meanwhile=None):
+    """What each of so many processes returned; all of them have begun at once. What is to be done
+    meanwhile is done at least once, and until they have ended."""
     with pg_crowd.closed_gate(made.url) as gathered:
         children = [
             start(function, made.url, *each) for each in arguments * (count // len(arguments))
         ]
         gathered(len(children))
+    while meanwhile is not None and (meanwhile() or any(each.poll() is None for each in children)):
+        pass
     return results_of(children)
 
 
@@ -65,9 +68,15 @@ def test_scopes_and_queues_that_many_bring_into_being_are_there_once(made):
     assert (scopes, queues, tasks) == (4, 16, 16)
 
 
+def looked_at(fp):
+    """At any moment, by whoever looks: what is there agrees with the journal."""
+    assert fp.verify().problems == ()
+
+
 def test_everything_at_once_leaves_a_sound_store_and_every_result_once(made):
     made.fp.queue_set(QUEUE, retain_seconds=1, destinations=["outbox"])
-    told = crowd(made, pg_crowd.storm, (11, 2.0), (12, 2.0), (13, 2.0), (14, 2.0))
+    seeds = ((11, 2.0), (12, 2.0), (13, 2.0), (14, 2.0))
+    told = crowd(made, pg_crowd.storm, *seeds, meanwhile=lambda: looked_at(made.fp))
     assert [each["wrong"] for each in told] == [[]] * 4
     results = [tuple(result) for each in told for result in each["results"]]
     assert len(results) > 20, "the storm was a calm"

@@ -20,7 +20,8 @@ from fencepost.storage.postgres import commit as committing
 from fencepost.storage.postgres import store as stores
 from fencepost.storage.postgres import talk
 
-LASTING = ("fsync=off", "shared_buffers=32MB", "max_connections=60")
+# Nobody else may begin a transaction: a vacuum's would end after the one that is looked at.
+LASTING = ("fsync=off", "shared_buffers=32MB", "max_connections=60", "autovacuum=off")
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +31,20 @@ def server():
         yield own
 
 
-@pytest.fixture
-def far(server):
+@contextmanager
+def far_from(server):
     """A store that is reached through a network, and eyes that see it directly."""
     with Proxy(server) as proxy, Sides(server.url(), clock=False) as near:
         with fencepost.open(proxy.url(), scope="lab") as fp:
             near.far, near.proxy = fp, proxy
             yield near
         near.sound()
+
+
+@pytest.fixture
+def far(server):
+    with far_from(server) as made:
+        yield made
 
 
 def test_an_answer_to_a_commit_that_is_lost_is_found_in_the_receipts(far):
@@ -204,3 +211,20 @@ def test_a_row_that_others_hold_is_waited_for_until_there_is_an_end_to_it(far, m
         with pytest.raises(Unavailable, match="has held a row for too long"):
             completing.result(40)
     assert lease.complete({"answer": 1}).entry["verb"] == "complete"
+
+
+def test_many_who_meet_a_server_that_was_started_anew_begin_one_epoch(server):
+    """All find at once that it is not the one they know, and one after the other looks again."""
+    with Sides(server.url(), clock=False) as near:
+        before = near.fp.enqueue(QUEUE, 1).entry["epoch"]
+        handles = [near.open() for _ in range(6)]
+        server.stop()
+        server.start()
+        alone = "lock table fencepost_store in exclusive mode"
+        with Sides(server.url(), clock=False) as fresh:
+            with fresh.holding(alone):
+                sending = [near.go(fp.enqueue, QUEUE, n) for n, fp in enumerate(handles)]
+                fresh.waiting(len(handles))
+            assert {each.result(30).entry["epoch"] for each in sending} == {before + 1}
+            since = fresh.sql("select why from fencepost_writer where epoch > %s", before)
+            assert since == [("started",)]

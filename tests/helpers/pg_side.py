@@ -42,6 +42,7 @@ class Sides:
         self._pool = self._stack.enter_context(ThreadPoolExecutor(32))
         self._eyes = self._stack.enter_context(psycopg.connect(url, autocommit=True))
         self.fp = self.open(create=True)
+        self.other = self.fp
 
     def __enter__(self) -> Self:
         return self
@@ -137,6 +138,15 @@ def sides(**options: Any) -> Iterator[Sides]:
     """A fresh database and what a test needs on it."""
     with postgres.database() as url, Sides(url, **options) as made:
         yield made
+
+
+@contextmanager
+def two_sides() -> Iterator[Sides]:
+    """The same with a second handle, as another process would have one; sound at the end."""
+    with sides() as two:
+        two.other = two.open()
+        yield two
+        two.sound()
 
 
 def outcomes(waiting: Sequence[Future[T]]) -> list[T]:

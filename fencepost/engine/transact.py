@@ -15,7 +15,7 @@ from fencepost.machine.needs import Sent
 from fencepost.model import Outcome, StoreState
 from fencepost.record import dataclass, replace
 from fencepost.storage.port import Conflict, Folding, Store, Transaction
-from fencepost.storage.steps import Steps
+from fencepost.storage.steps import Steps, beside
 
 log = Log("fencepost.engine")
 TRIES = 10
@@ -86,12 +86,18 @@ class Transactor:
         loaded = yield from transaction.load(sent, self.time_of, self.draw)
         verdicts, changes = fold(sent, loaded)
         changed = not changes.is_empty() and not transaction.read_only
-        if changed:
-            yield from transaction.save(changes, loaded)
+        after = loaded
         if changes.end_leases and changes.store is not None:
             # the clock was set back: which leases live is judged by the time that holds now
-            loaded = replace(loaded, now=changes.store.mark, store=changes.store)
-        outcomes = yield from answers(transaction, verdicts, loaded)
+            after = replace(loaded, now=changes.store.mark, store=changes.store)
+        asked = answers(transaction, verdicts, after)
+        if not changed:
+            outcomes = yield from asked
+        elif changes.erases() or not any(verdict.claimed for verdict in verdicts):
+            yield from transaction.save(changes, loaded)
+            outcomes = yield from asked
+        else:
+            _, outcomes = yield from beside(transaction.save(changes, loaded), asked)
         if not changed and any(map(tells_again, outcomes)):
             changed = yield from transaction.confirm()
         return Done(outcomes, len(changes.entries), changes.erases()), changed

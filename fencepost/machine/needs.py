@@ -51,6 +51,14 @@ class Needs:
     purges: dict[tuple[str, str], int] = field(default_factory=dict)
     children: set[str] = field(default_factory=set)
 
+    def names_any(self) -> bool:
+        """A command names a task or its key, or has a receipt to be looked for."""
+        return bool(self.tasks or self.keys or self.lookups)
+
+    def names_all(self) -> bool:
+        """Nothing is to be looked for beyond what the commands name."""
+        return not (self.claims or self.sweeps or self.purges or self.children)
+
 
 def needs(sent: Sequence[Sent]) -> Needs:
     """What the machine has to be given to fold these commands."""
@@ -86,7 +94,9 @@ def numbers_needed(sent: Sequence[Sent], loaded: Loaded) -> tuple[int, int, int]
         elif isinstance(command, Enqueue):
             tasks += len(command.tasks)
         elif request.result_sha256 is not None:
-            tasks += owed
+            task = loaded.tasks.get(getattr(command, "task_id", ""))
+            queue = None if task is None else loaded.queues.get((task.scope, task.queue))
+            tasks += owed if queue is None else len(queue.settings.destinations)
         if isinstance(command, Complete):
             tasks += len(command.followups)
     # what is named may be given back, and even be claimed twice

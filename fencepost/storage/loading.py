@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify
+from itertools import chain
 from typing import Any, Protocol
 
 from fencepost.machine.batch import Loaded, QueueRow, Stored
@@ -37,11 +38,30 @@ class Backing(Protocol):
     def bury(self, lookup: str) -> bytes:
         """The lookup of an erased key."""
 
-    def moment(self, store: StoreState, time_of: TimeOf) -> Steps[tuple[int, int]]:
-        """The time, asked after the locks of named rows are held."""
+    def likely(self, wanted: Needs) -> Iterable[tuple[str, str]]:
+        """Queues that it is worth while to ask for unasked, with what is asked first: names of
+        tasks do not say which they are in, nor queues which others they owe. What is not among
+        them is asked for once that is known."""
 
-    def numbers(self, loaded: Loaded, sent: Sequence[Sent]) -> Steps[None]:
-        """Draw `loaded.drawn`, where transactions run side by side."""
+    def learn(self, loaded: Loaded) -> None:
+        """These queues were needed."""
+
+    def time(self) -> list[Ask]:
+        """What tells the time, where a database's own clock does; asked once all rows that
+        commands name are held."""
+
+    def draws(self, loaded: Loaded, sent: Sequence[Sent]) -> list[Ask]:
+        """What draws the numbers, where transactions run side by side; asked once it is known how
+        many."""
+
+    def drawn(self, loaded: Loaded, answers: Sequence[Any]) -> None:
+        """The answers to `draws`."""
+
+    def ready(self, queue_id: int, limit: int) -> list[Ask]:
+        """What finds the first ready tasks of a queue, or some that are as good."""
+
+    def enough(self, queue_id: int, found: Sequence[Sequence[Any]], limit: int) -> bool:
+        """Whether that is what there is; else it has to be looked for again."""
 
 
 def load(
@@ -49,18 +69,25 @@ def load(
 ) -> Steps[Loaded]:
     """All rows that these commands need. The time is asked once the named ones are held."""
     wanted = needs(sent)
-    first = yield from _first(backing.row(sent), wanted)
+    # nothing is waited for behind the store's row where nothing is named
+    early = [] if wanted.names_any() else backing.time()
+    first, told = yield from _first(backing.row(sent), wanted, backing.likely(wanted), early)
     loaded = Loaded(0, backing.state(first["store"][0]), draw, backing.read_only)
     yield from _scopes_and_queues(loaded, wanted, first)
     yield from _tokens(loaded, wanted, first)
     yield from _tasks(loaded, wanted, first)
-    yield from _receipts(loaded, wanted, backing.bury)
     yield from _destinations(loaded)
-    yield from _of_tasks(loaded, wanted)
-    loaded.now, loaded.wall = yield from backing.moment(loaded.store, time_of)
+    times = [] if early else backing.time()
+    draws = backing.draws(loaded, sent) if wanted.names_all() else []
+    answers, late = yield from _stored(loaded, wanted, backing.bury, [*times, *draws])
+    told = told or answers[: len(times)]
+    if late and backing.time():  # rows were waited for since
+        told = yield together(backing.time())
+    loaded.now, loaded.wall = time_of(loaded.store, told[0][0][0] if told else None)
+    backing.drawn(loaded, answers[len(times) :])
     named = len(wanted.tasks)
     for (scope, queue), limit in wanted.claims.items():
-        yield from _pool(loaded, scope, queue, limit + named)
+        yield from _pool(loaded, backing, scope, queue, limit + named)
     # what others of the batch may have settled or taken before it is a sweep's turn
     swept = sum(wanted.sweeps.values()) + sum(map(len, loaded.lapsed.values()))
     for scope, queue in wanted.sweeps:
@@ -68,24 +95,31 @@ def load(
     purged = sum(wanted.purges.values())
     for scope, queue in wanted.purges:
         yield from _purgeable(loaded, scope, queue, purged + named)
-    yield from backing.numbers(loaded, sent)
+    if not draws and (draws := backing.draws(loaded, sent)):
+        backing.drawn(loaded, (yield together(draws)))
+    backing.learn(loaded)
     return loaded
 
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
 
-def _first(store: Ask, wanted: Needs) -> Steps[Rows]:
-    """What can be asked before anything is known, the store's row before all."""
+def _first(
+    store: Ask, wanted: Needs, likely: Iterable[tuple[str, str]], early: list[Ask]
+) -> Steps[tuple[Rows, list[Any]]]:
+    """What can be asked before anything is known, the store's row before all; and the answers to
+    what is asked so `early`."""
     asks = {"store": store, "scopes": one("scopes", names=sorted(wanted.scopes))}
-    if wanted.queues:
-        asks["queues"] = one("queues_by_name", names=sorted(wanted.queues))
+    queues = wanted.queues.union(likely)
+    if queues:
+        asks["queues"] = one("queues_by_name", names=sorted(queues))
     if wanted.tokens:
         asks["tokens"] = one("tokens_by_id", ids=sorted(wanted.tokens))
     if wanted.tasks:
         ids = sorted(task_id for _, task_id in wanted.tasks)
         asks["tasks"] = one("tasks_by_id", ids=ids)
-    return dict(zip(asks, (yield together([*asks.values()])), strict=True))
+    found = yield together([*asks.values(), *early])
+    return dict(zip(asks, found, strict=False)), found[len(asks) :]
 
 
 def _scopes_and_queues(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
@@ -146,13 +180,31 @@ def _tasks(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
         loaded.salts.update(salts)
 
 
-def _receipts(loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes]) -> Steps[None]:
-    """What is stored under the commands' keys, and the tasks of stored claims, whose leases a
-    replay shows if they still live, and, where a purge may take the last, of stored enqueues."""
+def _stored(
+    loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes], behind: list[Ask]
+) -> Steps[tuple[list[Any], bool]]:
+    """What is stored under the commands' keys and of the tasks that they name; the answers to
+    what is asked `behind` it; and whether rows were locked after those."""
     lookups = wanted.lookups | {task_lookup(*key) for key in wanted.keys}
+    asks = []
     if lookups:
-        known = one("receipts_by_key", keys=sorted(wanted.lookups))
-        rows, any_tombstone = yield together([known, one("any_tombstone")])
+        asks += [one("receipts_by_key", keys=sorted(wanted.lookups)), one("any_tombstone")]
+    keys = len(asks)
+    asks += (of_tasks := _OfTasks(loaded, wanted)).asks
+    found = (yield together([*asks, *behind])) if asks or behind else []
+    of_tasks.found(found[keys : len(asks)])
+    late = yield from _receipts(loaded, wanted, bury, lookups, found[:keys])
+    late |= yield from _children(loaded, wanted)
+    return found[len(asks) :], late
+
+
+def _receipts(
+    loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes], lookups: set[str], found: Any
+) -> Steps[bool]:
+    """Receipts by their keys, and the tasks of stored claims, whose leases a replay shows if they
+    still live, and, where a purge may take the last, of stored enqueues: True if there are any."""
+    if found:
+        rows, any_tombstone = found
         for key, *stored in rows:
             loaded.receipts[key] = Stored(*stored)
         for lookup in sorted(lookups) if any_tombstone else ():
@@ -163,6 +215,7 @@ def _receipts(loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes]) -> St
     if ids:
         rows = yield one("tasks_by_id", ids=sorted(ids))
         yield from _add_tasks(loaded, rows)
+    return bool(ids)
 
 
 def _add_tasks(loaded: Loaded, rows: Sequence[tuple[Any, ...]]) -> Steps[list[TaskRow]]:
@@ -216,57 +269,72 @@ def buried(secret: bytes, lookup: str) -> bytes:
     return hmac.digest(secret, lookup.encode(), "sha256")
 
 
-def _of_tasks(loaded: Loaded, wanted: Needs) -> Steps[None]:
+class _OfTasks:
     """What is read by the row ids of loaded tasks."""
-    tasks = loaded.tasks
-    results = [
-        (task.id, task.round, sha256)
-        for task_id, sha256 in wanted.results
-        if (task := tasks.get(task_id)) is not None and task.revision
-    ]
-    revisions = [(tasks[t].id, revision) for t, revision in wanted.revisions if t in tasks]
-    digests = [(tasks[t].id, request_id(sha256)) for t, sha256 in wanted.digests if t in tasks]
-    asks = [one("result_entry", task=t, round=r, sha256=sha256) for t, r, sha256 in results]
-    asks += [one("commitment", task=task, revision=revision) for task, revision in revisions]
-    if digests:
-        asks.append(one("receipts_by_request", requests=digests))
-    found = (yield together(asks)) if asks else []
-    for place, rows in zip(results, found, strict=False):
-        for (number,) in rows:
-            loaded.results[place] = number
-    for reviewed, rows in zip(revisions, found[len(results) :], strict=False):
-        for (commitment,) in rows:
-            loaded.commitments[reviewed] = commitment
-    for task_row_id, *columns in found[-1] if digests else ():
-        stored = Stored(*columns)
-        if stored.request_sha256 is not None:
-            loaded.digests.setdefault((task_row_id, stored.request_sha256), stored)
+
+    def __init__(self, loaded: Loaded, wanted: Needs) -> None:
+        tasks = loaded.tasks
+        self._loaded = loaded
+        self._results = [
+            (task.id, task.round, sha256)
+            for task_id, sha256 in wanted.results
+            if (task := tasks.get(task_id)) is not None and task.revision
+        ]
+        self._revisions = [(tasks[t].id, n) for t, n in wanted.revisions if t in tasks]
+        digests = [(tasks[t].id, request_id(sha256)) for t, sha256 in wanted.digests if t in tasks]
+        self.asks = [
+            one("result_entry", task=t, round=r, sha256=sha256) for t, r, sha256 in self._results
+        ]
+        self.asks += [one("commitment", task=t, revision=n) for t, n in self._revisions]
+        self._digests = bool(digests)
+        if digests:
+            self.asks.append(one("receipts_by_request", requests=digests))
+
+    def found(self, answers: Sequence[Any]) -> None:
+        """The answers to `asks`, in their order."""
+        loaded = self._loaded
+        for place, rows in zip(self._results, answers, strict=False):
+            for (number,) in rows:
+                loaded.results[place] = number
+        for reviewed, rows in zip(self._revisions, answers[len(self._results) :], strict=False):
+            for (commitment,) in rows:
+                loaded.commitments[reviewed] = commitment
+        for task_row_id, *columns in answers[-1] if self._digests else ():
+            stored = Stored(*columns)
+            if stored.request_sha256 is not None:
+                loaded.digests.setdefault((task_row_id, stored.request_sha256), stored)
+
+
+def _children(loaded: Loaded, wanted: Needs) -> Steps[bool]:
+    """The obligations of tasks that are to be erased; True if any were asked for."""
     for task_id in wanted.children:
-        if task_id in tasks:
-            parent = tasks[task_id].id
+        if task_id in loaded.tasks:
+            parent = loaded.tasks[task_id].id
             rows = yield one("obligations_of", task=parent, limit=ERASED_AT_ONCE + 1)
             ids = [child for (child,) in rows]
             rows = yield one("tasks_by_id", ids=ids)
             yield from _add_tasks(loaded, rows)
             loaded.children[parent] = ids
+    return bool(wanted.children)
 
 
-def _pool(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None]:
+def _pool(loaded: Loaded, backing: Backing, scope: str, queue: str, limit: int) -> Steps[None]:
     """Candidates for claims: a superset, which the machine judges and orders."""
     row = loaded.queues.get((scope, queue))
     pool: list[tuple[int, int, str]] = []
     loaded.pool[scope, queue] = pool
     if row is None:
         return
-    asks = [
-        one("ready_tasks", queue_id=row.id, limit=limit),
-        one("lapsed_tasks", queue_id=row.id, now=loaded.now, limit=limit + SWEPT_BY_A_CLAIM),
-    ]
+    asks = [one("lapsed_tasks", queue_id=row.id, now=loaded.now, limit=limit + SWEPT_BY_A_CLAIM)]
     if not loaded.read_only:
-        asks.insert(0, one("promote_due", queue_id=row.id, now=loaded.now))
-    *_, ready, ended = yield together(asks)
+        asks.append(one("promote_due", queue_id=row.id, now=loaded.now))
+    before = len(asks)
+    answers = yield together([*asks, *backing.ready(row.id, limit)])
+    ended, ready = answers[0], answers[before:]
+    if not backing.enough(row.id, ready, limit):
+        ready = yield together(backing.ready(row.id, limit))
     loaded.lapsed[scope, queue] = [row[1] for row in ended]
-    found = yield from _add_tasks(loaded, [*ready, *ended])
+    found = yield from _add_tasks(loaded, [*chain.from_iterable(ready), *ended])
     pool.extend((-task.priority, task.id, task.task_id) for task in found)
     heapify(pool)
 

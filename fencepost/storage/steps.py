@@ -57,6 +57,39 @@ def together(asks: list[Ask]) -> Together:
     return Together(asks)
 
 
+S = TypeVar("S")
+
+
+def beside(steps: Steps[S], other: Steps[T]) -> Steps[tuple[S, T]]:
+    """Run both. What `other` asks, once, goes along behind what `steps` ask first, in one round
+    trip; so it must not depend on what they ask after that."""
+    wanted = next(other)
+    assert isinstance(wanted, Ask)
+    try:
+        ask = next(steps)
+    except StopIteration as stop:
+        return stop.value, _ended(other, (yield wanted))
+    asks = [ask] if isinstance(ask, Ask) else ask.asks
+    *answers, answer = yield together([*asks, wanted])
+    found = _ended(other, answer)
+    try:
+        ask = steps.send(answers[0] if isinstance(ask, Ask) else answers)
+        while True:
+            ask = steps.send((yield ask))
+    except StopIteration as stop:
+        return stop.value, found
+
+
+def _ended(steps: Steps[T], answer: Any) -> T:
+    """What the steps return after their last answer."""
+    try:
+        steps.send(answer)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    raise AssertionError("it asks once more")
+
+
 def rows_of(name: str, **values: Any) -> Steps[list[tuple[Any, ...]]]:
     """The rows of one statement, as a step of its own."""
     rows: list[tuple[Any, ...]] = yield one(name, **values)

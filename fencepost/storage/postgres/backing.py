@@ -9,12 +9,15 @@ from typing import Any
 from fencepost.clock import Clock
 from fencepost.machine.batch import Changes, Loaded
 from fencepost.machine.drawing import Draw, Drawn
-from fencepost.machine.needs import ALONE, Sent, numbers_needed
+from fencepost.machine.needs import ALONE, Needs, Sent, numbers_needed
 from fencepost.model import StoreState
 from fencepost.storage import loading, saving
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.port import AnotherServer
+from fencepost.storage.postgres.lowwater import LowWater, first_of
 from fencepost.storage.steps import Ask, Steps, one
+
+LIKELY = 8
 
 
 class PostgresBacking:
@@ -28,6 +31,9 @@ class PostgresBacking:
         # The transaction id of what was loaded last: after a lost commit the server is asked of it.
         self.xid = ""
         self._secret = secret
+        self._low = LowWater()
+        self._mark: tuple[int, int] | None = None
+        self._needed: dict[tuple[str, str], None] = {}  # queues, those of the last batch last
 
     def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Steps[Loaded]:
         if self._secret is None:
@@ -39,6 +45,8 @@ class PostgresBacking:
     def save(self, changes: Changes, loaded: Loaded) -> Steps[None]:
         if changes.erases():
             yield one("forgetter")
+        if any(task.state == "ready" for task in changes.updated.values()):  # given back
+            self._low.forget()
         yield from saving.save(changes, loaded, self.bury)
 
     def contents(self, task_ids: Sequence[str]) -> Steps[dict[str, tuple[bytes, bytes | None]]]:
@@ -58,18 +66,46 @@ class PostgresBacking:
             raise AnotherServer(f"{self.where}: another server writes")
         return StoreState(*columns)
 
-    def moment(self, store: StoreState, time_of: TimeOf) -> Steps[tuple[int, int]]:
-        """By the server's clock, which all who write have in common; a test injects its own."""
-        if self.clock is not None:
-            return time_of(store, None)
-        ((wall,),) = yield one("clock")
-        return time_of(store, wall)
+    def likely(self, wanted: Needs) -> list[tuple[str, str]]:
+        """Those of the last batches: one round trip less for each time that it is right."""
+        return [place for place in self._needed if place[0] in wanted.scopes]
 
-    def numbers(self, loaded: Loaded, sent: Sequence[Sent]) -> Steps[None]:
+    def learn(self, loaded: Loaded) -> None:
+        for place in loaded.queues:
+            self._needed.pop(place, None)
+            self._needed[place] = None
+        while len(self._needed) > LIKELY:
+            del self._needed[next(iter(self._needed))]
+
+    def time(self) -> list[Ask]:
+        """By the server's clock, which all who write have in common; a test injects its own."""
+        return [one("clock")] if self.clock is None else []
+
+    def draws(self, loaded: Loaded, sent: Sequence[Sent]) -> list[Ask]:
         fences, tasks, entries = numbers_needed(sent, loaded)
-        asked = {"fences": fences, "tasks": tasks, "entries": entries}
-        ((self.xid, *drawn),) = yield one("numbers", **asked)
-        loaded.drawn = Drawn(*([*reversed(numbers)] for numbers in drawn))
+        return [one("numbers", fences=fences, tasks=tasks, entries=entries)]
+
+    def ready(self, queue_id: int, limit: int) -> list[Ask]:
+        self._mark = self._low.mark(queue_id)
+        if self._mark is None:
+            return [one("ready_tasks", queue_id=queue_id, limit=limit)]
+        rank, row_id = self._mark
+        return [
+            one("ready_tasks_above", queue_id=queue_id, rank=rank, limit=limit),
+            one("ready_tasks_from", queue_id=queue_id, rank=rank, id=row_id, limit=limit),
+        ]
+
+    def enough(self, queue_id: int, found: Sequence[Sequence[Any]], limit: int) -> bool:
+        marked = self._mark is not None
+        self._low.found(queue_id, first_of(found[-1]), marked)
+        if not marked or sum(map(len, found)) >= limit:
+            return True
+        self._low.forget(queue_id)
+        return False
+
+    def drawn(self, loaded: Loaded, answers: Sequence[Any]) -> None:
+        for ((self.xid, *numbers),) in answers:
+            loaded.drawn = Drawn(*([*reversed(some)] for some in numbers))
 
     def bury(self, lookup: str) -> bytes:
         """The lookup of an erased key, under this store's secret."""

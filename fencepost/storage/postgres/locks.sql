@@ -112,6 +112,24 @@ select pg_current_xact_id()::text,
     array(select nextval('fencepost_task_number') from generate_series(1, %(tasks)s::int)),
     array(select nextval('fencepost_entry_number') from generate_series(1, %(entries)s::int));
 
+-- name: ready_tasks_above
+-- lowwater.py: as ready_tasks, of a higher priority than its mark
+select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,
+    revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
+    changed_at, content, created_entry, entry, parent, reason, erased
+from fencepost_task
+where queue_id = %(queue_id)s and place = 0 and rank < %(rank)s order by rank, id
+limit %(limit)s for update skip locked;
+
+-- name: ready_tasks_from
+-- lowwater.py: as ready_tasks, from its mark on
+select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,
+    revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
+    changed_at, content, created_entry, entry, parent, reason, erased
+from fencepost_task
+where queue_id = %(queue_id)s and place = 0 and (rank, id) >= (%(rank)s, %(id)s)
+order by rank, id limit %(limit)s for update skip locked;
+
 -- name: sealer
 -- one at a time puts entries into the tree
 select pg_advisory_xact_lock(hashtext(current_schema() || '.fencepost_node'), 1);

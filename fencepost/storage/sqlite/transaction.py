@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
 from fencepost.machine.batch import Changes, Loaded
 from fencepost.machine.drawing import Draw
-from fencepost.machine.needs import Sent
+from fencepost.machine.needs import Needs, Sent
 from fencepost.model import StoreState
 from fencepost.storage import loading, saving
 from fencepost.storage.loading import TimeOf
@@ -91,14 +91,30 @@ class SqliteTransaction:
     def state(self, row: tuple[Any, ...]) -> StoreState:
         return StoreState(*row)
 
-    def moment(self, store: StoreState, time_of: TimeOf) -> Steps[tuple[int, int]]:
-        """By this machine's clock: nobody on another one writes to the file."""
-        return time_of(store, None)
-        yield
+    def likely(self, wanted: Needs) -> tuple[()]:
+        """None: to ask once more costs nothing here."""
+        return ()
 
-    def numbers(self, loaded: Loaded, sent: Sequence[Sent]) -> Steps[None]:
+    def learn(self, loaded: Loaded) -> None:
+        """Nothing, then."""
+
+    def time(self) -> list[Ask]:
+        """By this machine's clock: nobody on another one writes to the file."""
+        return []
+
+    def draws(self, loaded: Loaded, sent: Sequence[Sent]) -> list[Ask]:
         """None: with one transaction at a time they go on from the last."""
-        yield from ()
+        return []
+
+    def drawn(self, loaded: Loaded, answers: Sequence[Any]) -> None:
+        """Nothing was."""
+
+    def ready(self, queue_id: int, limit: int) -> list[Ask]:
+        return [one("ready_tasks", queue_id=queue_id, limit=limit)]
+
+    def enough(self, queue_id: int, found: Sequence[Sequence[Any]], limit: int) -> bool:
+        """They are the first."""
+        return True
 
     def bury(self, lookup: str) -> bytes:
         """The lookup of an erased key, under this store's secret."""

@@ -127,7 +127,7 @@ def test_who_keeps_dead_rows_is_named(store, other, monkeypatch):
     pid = other.info.backend_pid
     ((grade, message),) = found(store, "oldest_xmin")
     assert grade == "ok" and f"session pid {pid}, postgres, nightly report" in message
-    monkeypatch.setattr(looks, "OLD_SNAPSHOT_SECONDS", -1)
+    monkeypatch.setattr(looks, "OLD_SNAPSHOT_SECONDS", -10)  # ages are told in whole seconds
     assert level(store, "oldest_xmin") == "warn"
     other.execute("rollback")
     assert found(store, "oldest_xmin") == [("ok", "nobody keeps dead rows from being taken away")]

@@ -24,7 +24,8 @@ from fencepost.remote import RemoteHandle, paths
 ONLY_HERE = {"for_caller", "hand_in", "read", "knows", "page_secret", "queue_row", "any_token",
              "caller", "check_token", "may_wait", "sleep"}  # fmt: skip
 INSTEAD = {"within": "key", "within_async": "key", "copy_to": "fencepost backup",
-           "verify": "fencepost verify", "changed": "wait_seconds", "probe_turn": "readyz",
+           "examined": "fencepost doctor", "held": "fencepost copy", "verify": "fencepost verify",
+           "changed": "wait_seconds", "probe_turn": "readyz",
            "as_caller": "token"}  # fmt: skip
 
 
@@ -45,7 +46,7 @@ def test_whatever_a_handle_has_the_remote_one_has_with_the_same_arguments():
 @pytest.mark.parametrize("name", INSTEAD)
 def test_what_cannot_be_done_over_http_says_what_to_do_instead(name):
     with pair() as both, pytest.raises(InvalidRequest, match=INSTEAD[name]):
-        getattr(both.fp, name)(*([1] if name in ("probe_turn", "within", "as_caller") else []))
+        getattr(both.fp, name)(*([1] if name in ("probe_turn", "held", "within", "as_caller") else []))
 
 
 def test_everything_that_can_be_read_is_the_same_here_and_there():

@@ -245,6 +245,14 @@ class Reads(Verbs):
         """Not over HTTP."""
         raise _here("backup", "run `fencepost backup` where the store is")
 
+    def examined(self) -> NoReturn:
+        """Not over HTTP."""
+        raise _here("examined", "ask the service's /readyz, or run `fencepost doctor` there")
+
+    def held(self, *_: Any) -> NoReturn:
+        """Not over HTTP."""
+        raise _here("held", "a service gives its turn to nobody; run `fencepost copy` there")
+
     def within(self, *_: Any, **__: Any) -> NoReturn:
         """Not over HTTP."""
         raise _here(

@@ -25,7 +25,7 @@ from helpers.children import TESTS
 
 HOSTILE = str(Path(__file__).with_name("hostile.py"))
 LIFE = 45.0  # seconds after which a hostile process ends by itself
-PATIENCE = 45.0
+PATIENCE = 30.0
 ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath)}
 
 

@@ -45,9 +45,9 @@ def test_whatever_a_handle_has_the_remote_one_has_with_the_same_arguments():
 
 @pytest.mark.parametrize("name", INSTEAD)
 def test_what_cannot_be_done_over_http_says_what_to_do_instead(name):
+    given = [1] if name in ("probe_turn", "held", "within", "as_caller") else []
     with pair() as both, pytest.raises(InvalidRequest, match=INSTEAD[name]):
-        asked = ("probe_turn", "held", "within", "as_caller")
-        getattr(both.fp, name)(*([1] if name in asked else []))
+        getattr(both.fp, name)(*given)
 
 
 def test_everything_that_can_be_read_is_the_same_here_and_there():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fencepost.commands import (
     Claim,
@@ -18,8 +18,8 @@ from fencepost.commands import (
     TokenCreate,
     TokenRevoke,
 )
-from fencepost.machine.batch import Loaded, lookup_of
-from fencepost.model import Caller
+from fencepost.machine.batch import QueueRow, lookup_of
+from fencepost.model import Caller, TaskRow
 from fencepost.record import dataclass, field
 from fencepost.rules.authority import actor_of
 
@@ -51,9 +51,9 @@ class Needs:
     purges: dict[tuple[str, str], int] = field(default_factory=dict)
     children: set[str] = field(default_factory=set)
 
-    def names_any(self) -> bool:
-        """A command names a task or its key, or has a receipt to be looked for."""
-        return bool(self.tasks or self.keys or self.lookups)
+    def names_tasks(self) -> bool:
+        """A command names a task, or a task's key."""
+        return bool(self.tasks or self.keys)
 
     def names_all(self) -> bool:
         """Nothing is to be looked for beyond what the commands name."""
@@ -82,10 +82,12 @@ def needs(sent: Sequence[Sent]) -> Needs:
     return wanted
 
 
-def numbers_needed(sent: Sequence[Sent], loaded: Loaded) -> tuple[int, int, int]:
+def numbers_needed(
+    sent: Sequence[Sent], queues: Mapping[tuple[str, str], QueueRow], loaded: Mapping[str, TaskRow]
+) -> tuple[int, int, int]:
     """At most how many fences, tasks and entries folding these commands can use up, and one
     entry's number beyond: the next one is looked at before it is taken."""
-    owed = sum(len(queue.settings.destinations) for queue in loaded.queues.values())
+    owed = sum(len(queue.settings.destinations) for queue in queues.values())
     limits = tasks = claims = 0
     for _, request in sent:
         command = request.command
@@ -94,13 +96,13 @@ def numbers_needed(sent: Sequence[Sent], loaded: Loaded) -> tuple[int, int, int]
         elif isinstance(command, Enqueue):
             tasks += len(command.tasks)
         elif request.result_sha256 is not None:
-            task = loaded.tasks.get(getattr(command, "task_id", ""))
-            queue = None if task is None else loaded.queues.get((task.scope, task.queue))
+            task = loaded.get(getattr(command, "task_id", ""))
+            queue = None if task is None else queues.get((task.scope, task.queue))
             tasks += owed if queue is None else len(queue.settings.destinations)
         if isinstance(command, Complete):
             tasks += len(command.followups)
     # what is named may be given back, and even be claimed twice
-    free = len(loaded.tasks) + tasks + claims
+    free = len(loaded) + tasks + claims
     return min(limits, free), tasks, len(sent) + claims + 1
 
 

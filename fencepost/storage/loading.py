@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify
 from itertools import chain
 from typing import Any, Protocol
@@ -50,9 +50,12 @@ class Backing(Protocol):
         """What tells the time, where a database's own clock does; asked once all rows that
         commands name are held."""
 
-    def draws(self, loaded: Loaded, sent: Sequence[Sent]) -> list[Ask]:
+    def draws(
+        self, sent: Sequence[Sent], queues: Mapping[tuple[str, str], QueueRow],
+        tasks: Mapping[str, TaskRow],
+    ) -> list[Ask]:
         """What draws the numbers, where transactions run side by side; asked once it is known how
-        many."""
+        many, by what is loaded."""
 
     def drawn(self, loaded: Loaded, answers: Sequence[Any]) -> None:
         """The answers to `draws`."""
@@ -69,22 +72,30 @@ def load(
 ) -> Steps[Loaded]:
     """All rows that these commands need. The time is asked once the named ones are held."""
     wanted = needs(sent)
-    # nothing is waited for behind the store's row where nothing is named
-    early = [] if wanted.names_any() else backing.time()
-    first, told = yield from _first(backing.row(sent), wanted, backing.likely(wanted), early)
+    by_key, times = _by_key(wanted), backing.time()
+    behind = [*by_key, *times]
+    # where no task is named nothing is waited for behind the store's row: all is asked at once
+    by_name, known = wanted.names_tasks(), wanted.names_all()
+    if known and not by_name:
+        behind += backing.draws(sent, {}, {})
+    asked = _first(backing.row(sent), wanted, backing.likely(wanted), [] if by_name else behind)
+    first, answers = yield from asked
     loaded = Loaded(0, backing.state(first["store"][0]), draw, backing.read_only)
     yield from _scopes_and_queues(loaded, wanted, first)
     yield from _tokens(loaded, wanted, first)
     yield from _tasks(loaded, wanted, first)
     yield from _destinations(loaded)
-    times = [] if early else backing.time()
-    draws = backing.draws(loaded, sent) if wanted.names_all() else []
-    answers, late = yield from _stored(loaded, wanted, backing.bury, [*times, *draws])
-    told = told or answers[: len(times)]
-    if late and backing.time():  # rows were waited for since
-        told = yield together(backing.time())
+    if by_name:
+        if known:
+            behind += backing.draws(sent, loaded.queues, loaded.tasks)
+        answers = yield from _of_tasks(loaded, wanted, behind)
+    late = yield from _receipts(loaded, wanted, backing.bury, answers[: len(by_key)])
+    children = yield from _children(loaded, wanted)
+    told, drawn = answers[len(by_key) :][: len(times)], answers[len(by_key) + len(times) :]
+    if (late or children) and times:  # rows were waited for since
+        told = yield together(times)
     loaded.now, loaded.wall = time_of(loaded.store, told[0][0][0] if told else None)
-    backing.drawn(loaded, answers[len(times) :])
+    backing.drawn(loaded, drawn)
     named = len(wanted.tasks)
     for (scope, queue), limit in wanted.claims.items():
         yield from _pool(loaded, backing, scope, queue, limit + named)
@@ -95,7 +106,7 @@ def load(
     purged = sum(wanted.purges.values())
     for scope, queue in wanted.purges:
         yield from _purgeable(loaded, scope, queue, purged + named)
-    if not draws and (draws := backing.draws(loaded, sent)):
+    if not known and (draws := backing.draws(sent, loaded.queues, loaded.tasks)):
         backing.drawn(loaded, (yield together(draws)))
     backing.learn(loaded)
     return loaded
@@ -180,34 +191,28 @@ def _tasks(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
         loaded.salts.update(salts)
 
 
-def _stored(
-    loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes], behind: list[Ask]
-) -> Steps[tuple[list[Any], bool]]:
-    """What is stored under the commands' keys and of the tasks that they name; the answers to
-    what is asked `behind` it; and whether rows were locked after those."""
-    lookups = wanted.lookups | {task_lookup(*key) for key in wanted.keys}
-    asks = []
-    if lookups:
-        asks += [one("receipts_by_key", keys=sorted(wanted.lookups)), one("any_tombstone")]
-    keys = len(asks)
-    asks += (of_tasks := _OfTasks(loaded, wanted)).asks
-    found = (yield together([*asks, *behind])) if asks or behind else []
-    of_tasks.found(found[keys : len(asks)])
-    late = yield from _receipts(loaded, wanted, bury, lookups, found[:keys])
-    late |= yield from _children(loaded, wanted)
-    return found[len(asks) :], late
+def _lookups(wanted: Needs) -> set[str]:
+    return wanted.lookups | {task_lookup(*key) for key in wanted.keys}
+
+
+def _by_key(wanted: Needs) -> list[Ask]:
+    """What finds receipts by the commands' keys, and whether any key was closed."""
+    if not _lookups(wanted):
+        return []
+    return [one("receipts_by_key", keys=sorted(wanted.lookups)), one("any_tombstone")]
 
 
 def _receipts(
-    loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes], lookups: set[str], found: Any
+    loaded: Loaded, wanted: Needs, bury: Callable[[str], bytes], found: Sequence[Any]
 ) -> Steps[bool]:
-    """Receipts by their keys, and the tasks of stored claims, whose leases a replay shows if they
-    still live, and, where a purge may take the last, of stored enqueues: True if there are any."""
+    """Receipts by their keys as they were `found`, and the tasks of stored claims, whose leases a
+    replay shows if they still live, and, where a purge may take the last, of stored enqueues: True
+    if there are any."""
     if found:
         rows, any_tombstone = found
         for key, *stored in rows:
             loaded.receipts[key] = Stored(*stored)
-        for lookup in sorted(lookups) if any_tombstone else ():
+        for lookup in sorted(_lookups(wanted)) if any_tombstone else ():
             if (yield one("tombstone", lookup=bury(lookup))):
                 loaded.tombstones.add(lookup)
     shown = ("claim", "enqueue") if wanted.purges else ("claim",)
@@ -303,6 +308,15 @@ class _OfTasks:
             stored = Stored(*columns)
             if stored.request_sha256 is not None:
                 loaded.digests.setdefault((task_row_id, stored.request_sha256), stored)
+
+
+def _of_tasks(loaded: Loaded, wanted: Needs, behind: list[Ask]) -> Steps[list[Any]]:
+    """What is read by the row ids of loaded tasks; the answers to what is asked behind it."""
+    of_tasks = _OfTasks(loaded, wanted)
+    asks = [*of_tasks.asks, *behind]
+    found: list[Any] = (yield together(asks)) if asks else []
+    of_tasks.found(found[: len(of_tasks.asks)])
+    return found[len(of_tasks.asks) :]
 
 
 def _children(loaded: Loaded, wanted: Needs) -> Steps[bool]:

@@ -81,7 +81,7 @@ def growth(lab: Lab) -> Measuring:
             fill(handle, BATCH)
             drain_batch(handle)
             handle.seal()
-        _multiply(server, many_url, lab.sizes.pg_done)
+        multiply(server, many_url, lab.sizes.pg_done)
         while True:
             for url in (few_url, many_url):
                 server.settle(url)
@@ -98,7 +98,7 @@ def growth(lab: Lab) -> Measuring:
             yield {name: number / taken for name, taken in seconds.items()}
 
 
-def _multiply(server: Server, url: str, number: int) -> None:
+def multiply(server: Server, url: str, number: int) -> None:
     """Make a done task into many, straight in the tables; their tree is not real."""
     with server.connected(url) as execute:
         ((task, entry, done),) = execute("last")

@@ -3,14 +3,14 @@ on the store's own connection and on an application's, blocking or not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.clock import Clock
-from fencepost.machine.batch import Changes, Loaded
+from fencepost.machine.batch import Changes, Loaded, QueueRow
 from fencepost.machine.drawing import Draw, Drawn
 from fencepost.machine.needs import ALONE, Needs, Sent, numbers_needed
-from fencepost.model import StoreState
+from fencepost.model import StoreState, TaskRow
 from fencepost.storage import loading, saving
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.port import AnotherServer
@@ -81,9 +81,12 @@ class PostgresBacking:
         """By the server's clock, which all who write have in common; a test injects its own."""
         return [one("clock")] if self.clock is None else []
 
-    def draws(self, loaded: Loaded, sent: Sequence[Sent]) -> list[Ask]:
-        fences, tasks, entries = numbers_needed(sent, loaded)
-        return [one("numbers", fences=fences, tasks=tasks, entries=entries)]
+    def draws(
+        self, sent: Sequence[Sent], queues: Mapping[tuple[str, str], QueueRow],
+        tasks: Mapping[str, TaskRow],
+    ) -> list[Ask]:
+        fences, new, entries = numbers_needed(sent, queues, tasks)
+        return [one("numbers", fences=fences, tasks=new, entries=entries)]
 
     def ready(self, queue_id: int, limit: int) -> list[Ask]:
         self._mark = self._low.mark(queue_id)

@@ -17,8 +17,8 @@ from fencepost.clock import SECOND, SystemClock
 
 LONG = 5_000
 """Microseconds. A look that takes longer has stepped over much, or the machine is busy."""
-SHARE, LONGEST = 20, SECOND
-"""Looking from the beginning takes at most a twentieth of the time; it is done every second."""
+SHARE, LONGEST = 20, 5 * SECOND
+"""Looking from the beginning takes a twentieth of the time, but is done every five seconds."""
 
 
 class LowWater:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
-from fencepost.machine.batch import Changes, Loaded
+from fencepost.machine.batch import Changes, Loaded, QueueRow
 from fencepost.machine.drawing import Draw
 from fencepost.machine.needs import Needs, Sent
-from fencepost.model import StoreState
+from fencepost.model import StoreState, TaskRow
 from fencepost.storage import loading, saving
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.sqlite import scrub
@@ -102,7 +102,10 @@ class SqliteTransaction:
         """By this machine's clock: nobody on another one writes to the file."""
         return []
 
-    def draws(self, loaded: Loaded, sent: Sequence[Sent]) -> list[Ask]:
+    def draws(
+        self, sent: Sequence[Sent], queues: Mapping[tuple[str, str], QueueRow],
+        tasks: Mapping[str, TaskRow],
+    ) -> list[Ask]:
         """None: with one transaction at a time they go on from the last."""
         return []
 

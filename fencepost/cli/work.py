@@ -51,8 +51,8 @@ def work(args: Namespace, out: Out) -> int:
         place = _store(args, stack) if args.offline is None else _outbox(args, stack)
         cookie = digest_of(identity_of(place.fp, place.worker_id))
         containment.own_process()
-        containment.sweep(f"{cookie}.")  # what an earlier life of this worker has left running
         commands = Commands(command, place.fp.scope_name, cookie)
+        commands.sweep()
         stack.callback(commands.close)
         runtime = place.run_of(commands)
         signals = stack.enter_context(_signals(runtime))

@@ -131,6 +131,11 @@ class Commands:
         for tree in trees:
             tree.finish(FINISH_SECONDS)
 
+    def sweep(self) -> None:
+        """End what an earlier life of this worker has left running. Only where no other of this
+        name lives."""
+        containment.sweep(f"{self._cookie}.")
+
     def close(self) -> None:
         """Remove the folder of results."""
         self._folder.close()

@@ -83,6 +83,11 @@ class Memory:
             self.close()
             raise
 
+    @property
+    def kept(self) -> bool:
+        """Whether it is in a folder, which is this process's alone."""
+        return self._guard >= 0
+
     def close(self) -> None:
         """Give the folder back. A second call does nothing."""
         with self._lock:

@@ -9,7 +9,7 @@ from fencepost.worker.handlers import Handler
 from fencepost.worker.options import GRACE_SECONDS, Options
 from fencepost.worker.outbox import OutboxStore, queues_of, runtime_of
 from fencepost.worker.runtime import Ending
-from fencepost.worker.worker import Worker, performer_of
+from fencepost.worker.worker import Worker, life_of, performer_of
 
 
 class OfflineWorker(Worker):
@@ -39,11 +39,11 @@ class OfflineWorker(Worker):
         ).checked(least_queues=0)
         store = OutboxStore(box)
         self._box = box
-        performer = performer_of(store, handler, box.worker_id, processes, task_seconds)
-        self._runtime = runtime_of(store, performer, options)
+        self._performer = performer_of(store, handler, box.worker_id, processes, task_seconds)
+        self._runtime = runtime_of(store, self._performer, options)
 
     def run(self) -> Ending:
         """Work until each task has an end here, `stop` is called or an option says so. `done`, or
         `left` where something could not be written down; the next run begins it anew."""
-        with self._box.alone():
+        with self._box.alone(), life_of(self._performer):
             return self._runtime.run()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from fencepost.worker.handlers import Handler, Threads, checked
 from fencepost.worker.memory import Memory, default_folder, digest_of
 from fencepost.worker.options import GRACE_SECONDS, Options
-from fencepost.worker.runtime import Ending, Performer, Runtime
+from fencepost.worker.runtime import Ending, Runtime
 
 if TYPE_CHECKING:
     from fencepost.handle import Handle
     from fencepost.remote import RemoteHandle
+    from fencepost.worker.child import Processes
     from fencepost.worker.outbox import OutboxStore
 
     AnyHandle: TypeAlias = Handle | RemoteHandle | OutboxStore
@@ -34,10 +36,26 @@ def memory_of(fp: AnyHandle, worker_id: str, state: str | Path | None) -> Memory
 
 def performer_of(
     fp: AnyHandle, handler: Handler, worker_id: str, processes: bool, task_seconds: float | None
-) -> Performer:
+) -> Threads | Processes:
     """What works with this handler. Raises InvalidRequest for what is none."""
     checked(handler)
     return _processes(fp, handler, worker_id, task_seconds) if processes else Threads(handler)
+
+
+@contextmanager
+def life_of(performer: Threads | Processes, *, alone: bool = True) -> Iterator[None]:
+    """One run of it: what an earlier life of this worker has left running is ended before, and no
+    file stays behind. `alone`: a lock tells that no other worker of this name lives, whose
+    processes they might be."""
+    if isinstance(performer, Threads):
+        yield
+        return
+    try:
+        if alone:
+            performer.sweep()
+        yield
+    finally:
+        performer.close()
 
 
 class Worker:
@@ -83,7 +101,8 @@ class Worker:
         not be settled, which the next start does; `refused` or `unreachable`. May be called
         once."""
         try:
-            return self._runtime.run()
+            with life_of(self._performer, alone=self._memory.kept):
+                return self._runtime.run()
         finally:
             self._memory.close()
 
@@ -100,7 +119,7 @@ class Worker:
 
 def _processes(
     fp: AnyHandle, handler: Handler, worker_id: str, task_seconds: float | None
-) -> Performer:
+) -> Processes:
     from fencepost.worker.child import Processes
     from fencepost.worker.command import Command
 

@@ -115,6 +115,14 @@ def test_what_is_wrong_is_told_with_its_code_and_what_to_do(shell, words, code, 
     assert ran.code == code and f"fencepost: {issue}:" in ran.err and told in ran.err
 
 
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_of_the_word_alone_lists_its_verbs(shell, flag):
+    ran = shell("offline", flag)
+    assert (ran.code, ran.err) == (0, "")
+    for verb in ("take", "next", "record", "give-back", "sync", "status", "conflicts", "verify"):
+        assert f"  offline {verb} " in ran.out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

@@ -172,6 +172,9 @@ def parse(
         args.verb, args.rest = both, args.rest[1:]
     verb = verbs.get(args.verb)
     if verb is None:
+        if args.rest in (["--help"], ["-h"]) and (group := _group(args.verb, verbs)):
+            print(group)
+            raise SystemExit(0)
         top.error(f"there is no verb {args.verb!r}{_meant(args.verb, verbs)}")
     if not verb.forwards:
         rest = _after_verb(argv, args.rest)
@@ -225,6 +228,13 @@ def _unshield(args: argparse.Namespace) -> None:
 def normal(verb: str) -> str:
     """How a command's verb is spelled here: `queue.set` is also `queue-set` (and `queue set`)."""
     return verb.replace(".", "-").replace("_", "-")
+
+
+def _group(word: str, verbs: Mapping[str, Subcommand]) -> str:
+    """What `offline --help` shows: the verbs that begin so. Empty if there are none."""
+    found = [(name, verb) for name, verb in verbs.items() if name.startswith(f"{word}-")]
+    lines = (f"  {word} {name.removeprefix(f'{word}-'):<12}{verb.help}" for name, verb in found)
+    return "\n".join([f"verbs (fencepost {word} VERB --help says more):", *lines] if found else [])
 
 
 def _meant(verb: str, verbs: Mapping[str, Subcommand]) -> str:

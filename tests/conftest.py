@@ -10,6 +10,7 @@ from helpers.lab import Lab
 from helpers.skipping import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401
 
 from fencepost.engine import writer
+from fencepost.worker import strays
 
 # A writer thread with nothing to do seals. In a store in memory it would do so on the one
 # connection, at a moment when a test looks at it, tampers with it or has a transaction open there.
@@ -19,6 +20,14 @@ writer.IDLE_SECONDS = 3_600
 
 if on_postgres.asked():
     on_postgres.replace()
+
+
+@pytest.fixture(autouse=True)
+def _no_worker_s_process():
+    """A worker that a test runs in this process makes it its own, and would kill what others start
+    here: the server of the tests, a helper of the next test."""
+    yield
+    strays._owner = 0
 
 
 @pytest.fixture

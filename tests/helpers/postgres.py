@@ -31,12 +31,16 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
 
+from fencepost.worker.strays import forget, spawning
+
 GIVEN = "FENCEPOST_TEST_PG_DSN"
 START_SECONDS = 50.0
-# Nothing of it is to survive the machine, and it has to leave room for others.
+# Nothing of it is to survive the machine, it has to leave room for others, and no plan is to change
+# in the midst of a test because tables were looked at meanwhile.
 QUICK = (
     "fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=200",
     "max_wal_size=256MB", "wal_level=minimal", "max_wal_senders=0", "timezone=Asia/Kathmandu",
+    "autovacuum_naptime=1h",
 )  # fmt: skip
 DURABLE = ("shared_buffers=32MB", "max_connections=200", "timezone=Asia/Kathmandu")
 
@@ -120,10 +124,12 @@ class Server:
             *as_user(), str(binaries() / "postgres"), "-D", str(self.data), "-k", str(self.folder),
             "-p", str(self.port), *options,
         ]  # fmt: skip
-        self._keeper = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", KEEPER, self.folder, "yes", self.log, *command],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
+        with spawning() as known:  # a worker that a test runs in this process kills strangers
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", KEEPER, self.folder, "yes", self.log, *command],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+            )  # fmt: skip
+            known.add(self._keeper.pid)
         assert self._keeper.stdout is not None
         self.pid = int(self._keeper.stdout.readline())
         if wait:
@@ -180,6 +186,7 @@ class Server:
             keeper.stdin.write(f"{word}\n" if word else "")
             keeper.stdin.close()
         keeper.wait(60)
+        forget(keeper.pid)
         keeper.stdout.close()
 
     def __enter__(self) -> Server:

@@ -152,9 +152,10 @@ order by t.task_id for update of t;
 select p.task, p.salt from fencepost_payload p where p.task = any(%(ids)s::bigint[]);
 
 -- name: contents
+-- looked up one by one (`offset 0`), whatever the planner was told of the size of the tables
 select t.task_id, p.body, (select r.progress from fencepost_remark r where r.task = t.id)
 from fencepost_task t
-    join fencepost_payload p on p.task = t.id
+    cross join lateral (select body from fencepost_payload where task = t.id offset 0) p
 where t.task_id = any(%(ids)s::text[]);
 
 -- name: result_entry

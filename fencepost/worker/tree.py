@@ -89,7 +89,8 @@ class Tree:
         """False once no process of the tree is left."""
         if not self._gone and self._reading.acquire(blocking=False):
             try:
-                self._look(0)
+                while self._look(0):
+                    continue  # its last word may stand before its end
             finally:
                 self._reading.release()
         return not self._gone
@@ -107,19 +108,20 @@ class Tree:
                 finally:
                     self._reading.release()
 
-    def _look(self, seconds: float) -> None:
-        """Read what the shim has told, waiting at most so long."""
+    def _look(self, seconds: float) -> bool:
+        """Read what the shim has told, waiting at most so long. Whether it told anything."""
         waiting, begun = select.poll(), _clock.steady()
         waiting.register(self._status, select.POLLIN)
         if not waiting.poll(max(seconds, 0) * 1_000):
             self._hurry(begun)
-            return
+            return False
         data = os.read(self._status, 65_536)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._hear(line.decode(errors="replace"))
         if not data:
             self._bury()
+        return bool(data)
 
     def _hear(self, line: str) -> None:
         kind, text = line[:1], line[1:]

@@ -100,8 +100,8 @@ class Proxy:
             return found
 
     def cut(self) -> None:
-        """Every connection that leads through it."""
-        for link in self._links:
+        """Every connection that leads through it now, and none that is made because of it."""
+        for link in list(self._links):
             link.cut()
 
     def terminate(self, pid: int) -> None:

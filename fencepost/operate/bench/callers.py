@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -105,18 +106,27 @@ def _step(caller: Life, outcome: Outcome) -> Command | None:
 
 def in_threads(handle: Handle, crew: list[Life]) -> None:
     """A thread for each caller, one command a call."""
-    failed: list[BaseException] = []
 
     def run(caller: Life) -> None:
+        command: Any = next(caller)
+        while command is not None:
+            (outcome,) = handle.execute([command])
+            command = _step(caller, outcome)
+
+    at_once([partial(run, caller) for caller in crew])
+
+
+def at_once(works: list[Callable[[], None]]) -> None:
+    """A thread each; the first error is raised."""
+    failed: list[BaseException] = []
+
+    def guarded(work: Callable[[], None]) -> None:
         try:
-            command: Any = next(caller)
-            while command is not None:
-                (outcome,) = handle.execute([command])
-                command = _step(caller, outcome)
+            work()
         except BaseException as error:  # noqa: BLE001 - raised again by the caller
             failed.append(error)
 
-    threads = [threading.Thread(target=run, args=(caller,)) for caller in crew]
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:

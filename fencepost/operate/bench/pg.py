@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.handle import Handle
 from fencepost.operate.bench import child, pg_peers
-from fencepost.operate.bench.callers import Life, in_batches, in_threads, life
+from fencepost.operate.bench.callers import Life, at_once, in_batches, in_threads, life
 from fencepost.operate.bench.lab import (
     DESTINATION,
     QUEUE,
@@ -22,7 +22,6 @@ from fencepost.operate.bench.lab import (
 )
 from fencepost.operate.bench.pg_place import Server, server_of
 from fencepost.operate.bench.pg_plain import beside, check, check_journal
-from fencepost.operate.bench.pg_plain import in_threads as threads
 from fencepost.operate.bench.processes import begin
 
 CALLERS = 16
@@ -99,7 +98,7 @@ def _singles(server: Server, number: int) -> float:
                 handle.enqueue(QUEUE, payload(n))
 
         began = perf_counter()
-        threads([work] * CALLERS)
+        at_once([work] * CALLERS)
         taken = perf_counter() - began
         check(server, url, 0, left=each * CALLERS)
         return each * CALLERS / taken

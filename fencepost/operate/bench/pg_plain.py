@@ -3,7 +3,6 @@ result, obligation and entry in the completion's transaction. And the counts tha
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -11,6 +10,7 @@ from typing import Any
 
 from fencepost.clock import SystemClock
 from fencepost.engine import SystemDraw
+from fencepost.operate.bench.callers import at_once
 from fencepost.operate.bench.lab import (
     DESTINATION,
     LEASE_SECONDS,
@@ -148,29 +148,10 @@ def beside(url: str, connections: int, work: Callable[[Naive], None]) -> None:
     """The same work on so many connections, a thread each."""
     crew = [Naive(url, f"worker-{n}") for n in range(connections)]
     try:
-        in_threads([lambda queue=queue: work(queue) for queue in crew])  # type: ignore[misc]
+        at_once([lambda queue=queue: work(queue) for queue in crew])  # type: ignore[misc]
     finally:
         for queue in crew:
             queue.close()
-
-
-def in_threads(works: list[Callable[[], None]]) -> None:
-    """All at once, a thread each; the first error is raised."""
-    failed: list[BaseException] = []
-
-    def guarded(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - raised again by the caller
-            failed.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
 
 
 COUNTED = (

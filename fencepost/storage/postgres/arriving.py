@@ -17,10 +17,10 @@ from fencepost.record import dataclass
 from fencepost.storage.leaving import TABLES, Leaving
 from fencepost.storage.postgres import schema, writer
 from fencepost.storage.postgres.commit import commit
-from fencepost.storage.postgres.driver import STATEMENTS, Connection, explained, run
+from fencepost.storage.postgres.driver import STATEMENTS, Connection, reader
 from fencepost.storage.postgres.upkeep import held
 from fencepost.storage.sqltext import statements
-from fencepost.storage.steps import Read, Steps
+from fencepost.storage.steps import Read
 
 SQL = statements(schema.PACKAGE, "arrive.sql")
 EVERY = 2_000
@@ -53,7 +53,7 @@ def arrive(url: str, source: Leaving, check: Callable[[Read], None], told: Told)
             rows = _taken(connection, source, told)
             epoch = _begun(connection, source)
             connection.execute(SQL["learn"])
-            check(_reader(connection, address.shown))
+            check(reader(connection, address.shown))
         except BaseException:
             connection.close()  # the server undoes what it has heard no end of
             raise
@@ -108,15 +108,3 @@ def _begun(connection: Connection, source: Leaving) -> int:
     connection.execute(STATEMENTS["end_leases"], {"now": now, "floor": epoch})
     writer.remember(connection, epoch, "copied", server, now)
     return int(epoch)
-
-
-def _reader(connection: Connection, where: str) -> Read:
-    def read(steps: Steps[T]) -> T:
-        try:
-            return run(connection, steps)
-        except psycopg.Error as error:
-            raise explained(error, where) from error
-
-    return read
-
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -11,9 +13,12 @@ from psycopg import errors
 from fencepost.issues import FencepostError, GuardTripped, SchemaMismatch, Unavailable
 from fencepost.storage.port import Conflict
 from fencepost.storage.postgres.talk import STATEMENTS, Link, talk
-from fencepost.storage.steps import Steps
+from fencepost.storage.steps import Read, Steps
 
-__all__ = ["STATEMENTS", "Connection", "explained", "link_of", "run", "run_async", "text_of"]
+__all__ = [
+    "STATEMENTS", "Connection", "explained", "in_our_words", "link_of", "reader", "rows", "run",
+    "run_async", "text_of",
+]  # fmt: skip
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -39,6 +44,32 @@ async def run_async(connection: psycopg.AsyncConnection[Any], steps: Steps[T]) -
     """The same on a connection that does not block."""
     async with connection.lock:
         return await connection.wait(talk(link_of(connection), steps))
+
+
+def rows(connection: Connection, sql: str, **values: Any) -> list[tuple[Any, ...]]:
+    """The rows of one statement by psycopg's own cursor, for what is no step of a batch: schema,
+    writer, health. Empty where it answers none."""
+    cursor = connection.execute(sql, values)
+    return cursor.fetchall() if cursor.description is not None else []
+
+
+@contextmanager
+def in_our_words(where: str) -> Iterator[None]:
+    """What psycopg raises inside comes out as `explained` says it."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise explained(error, where) from error
+
+
+def reader(connection: Connection, where: str) -> Read:
+    """Runs reading steps on this connection."""
+
+    def read(steps: Steps[T]) -> T:
+        with in_our_words(where):
+            return run(connection, steps)
+
+    return read
 
 
 # Another transaction came in between: run the whole again, and it will be seen.

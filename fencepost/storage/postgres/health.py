@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import psycopg
 from psycopg import errors
 
 from fencepost.clock import SECOND
 from fencepost.storage.postgres import schema
-from fencepost.storage.postgres.driver import Connection
+from fencepost.storage.postgres.driver import Connection, rows
 from fencepost.storage.sqltext import statements
 
 SQL = statements(schema.PACKAGE, "health.sql")
@@ -55,6 +54,5 @@ def _collation(connection: Connection) -> tuple[str, str] | None:
     return next(iter(_rows(connection, "collation_moved")), None)
 
 
-def _rows(connection: Connection, name: str, **values: Any) -> list[Any]:
-    cursor: psycopg.Cursor[Any] = connection.execute(SQL[name], values)
-    return cursor.fetchall()
+def _rows(connection: Connection, name: str, **values: Any) -> list[tuple[Any, ...]]:
+    return rows(connection, SQL[name], **values)

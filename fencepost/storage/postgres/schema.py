@@ -11,7 +11,7 @@ from uuid import uuid4
 from fencepost.issues import SchemaMismatch, Unavailable
 from fencepost.storage.migrate import Migration, migrations, split
 from fencepost.storage.postgres import writer
-from fencepost.storage.postgres.driver import STATEMENTS, Connection
+from fencepost.storage.postgres.driver import STATEMENTS, Connection, rows
 from fencepost.storage.sqltext import statements, text_of
 
 PACKAGE = "fencepost.storage.postgres"
@@ -23,8 +23,7 @@ OURS = frozenset(re.findall(r"drop table if exists (\w+)", UNINSTALL))
 
 
 def _rows(connection: Connection, name: str, **values: Any) -> list[tuple[Any, ...]]:
-    cursor = connection.execute(SQL[name], values)
-    return cursor.fetchall() if cursor.description is not None else []
+    return rows(connection, SQL[name], **values)
 
 
 def is_store(connection: Connection) -> bool:
@@ -34,10 +33,10 @@ def is_store(connection: Connection) -> bool:
 
 def version_of(connection: Connection) -> int:
     """The schema version of a store. Raises Unavailable if its row is not there."""
-    rows = _rows(connection, "schema_version")
-    if not rows:
+    found = _rows(connection, "schema_version")
+    if not found:
         raise Unavailable("the database has a table fencepost_store without its row: not our store")
-    return int(rows[0][0])
+    return int(found[0][0])
 
 
 def check(connection: Connection, shown: str) -> None:

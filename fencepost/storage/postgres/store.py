@@ -18,10 +18,11 @@ from fencepost.log import Log
 from fencepost.model import StoreState
 from fencepost.storage import loading, sealing
 from fencepost.storage.address import Address, address_of
+from fencepost.storage.owner import check_process
 from fencepost.storage.port import AnotherServer, Conflict
 from fencepost.storage.postgres import borrowing, health, schema, writer
 from fencepost.storage.postgres.connect import connect, ended
-from fencepost.storage.postgres.driver import STATEMENTS, explained, run
+from fencepost.storage.postgres.driver import STATEMENTS, Connection, in_our_words, reader, run
 from fencepost.storage.postgres.servertime import ServerClock
 from fencepost.storage.postgres.transaction import PostgresTransaction
 from fencepost.storage.steps import Read, Steps, rows_of
@@ -54,10 +55,8 @@ class OwnTransaction(PostgresTransaction):
             raise
 
     def recognise(self) -> None:
-        try:
+        with in_our_words(self.where):
             writer.recognise(self.connection, self.wall())
-        except psycopg.Error as error:
-            raise explained(error, self.where) from error
 
 
 class PostgresStore:
@@ -97,13 +96,7 @@ class PostgresStore:
         """A thread inside a block of `within` holds rows, and nobody else's turn."""
 
     def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise Unavailable(
-                f"the handle of {self.where} was opened by process {self._pid}, before a fork; "
-                "open the store again in the child"
-            )
-        if self._closed:
-            raise Unavailable(f"the handle of {self.where} is closed; open the store again")
+        check_process(self.where, self._pid, self._closed)
 
     # -- transactions
 
@@ -172,7 +165,8 @@ class PostgresStore:
             if self._read.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 yield
                 return
-            self._on_read("begin_read")
+            with in_our_words(self.where):
+                self._reader().execute(STATEMENTS["begin_read"])
             try:
                 yield
             finally:
@@ -181,21 +175,13 @@ class PostgresStore:
 
     def read(self, steps: Steps[T]) -> T:
         self._check_process()
-        with self._reading:
-            if ended(self._read):
-                self._read = connect(self.address)
-            try:
-                return run(self._read, steps)
-            except psycopg.Error as error:
-                raise explained(error, self.where) from error
+        with self._reading, in_our_words(self.where):
+            return run(self._reader(), steps)
 
-    def _on_read(self, name: str) -> None:
-        try:
-            if ended(self._read):
-                self._read = connect(self.address)
-            self._read.execute(STATEMENTS[name])
-        except psycopg.Error as error:
-            raise explained(error, self.where) from error
+    def _reader(self) -> Connection:
+        if ended(self._read):
+            self._read = connect(self.address)
+        return self._read
 
     def _wall(self) -> int:
         ((wall,),) = self.read(rows_of("clock"))
@@ -210,14 +196,7 @@ class PostgresStore:
         self._check_process()
         with closing(connect(self.address)) as connection:
             connection.execute(STATEMENTS["begin_read"])
-
-            def read(steps: Steps[T]) -> T:
-                try:
-                    return run(connection, steps)
-                except psycopg.Error as error:
-                    raise explained(error, self.where) from error
-
-            yield read
+            yield reader(connection, self.where)
 
     # -- the journal's tree
 
@@ -235,8 +214,9 @@ class PostgresStore:
         return left
 
     def listed(self) -> None:
-        while (waiting := self.read(rows_of("unsealed_count"))) and waiting[0][0]:
-            self.seal(0, SEAL_AT_ONCE)
+        ((left,),) = self.read(rows_of("unsealed_count"))
+        while left:
+            left = self.seal(0, SEAL_AT_ONCE)
 
     def tidy(self, *, erased: bool) -> bool:
         """Nothing: the server writes its own log, and its vacuum takes dead rows away."""
@@ -269,11 +249,8 @@ class PostgresStore:
         }
 
     def examine(self) -> dict[str, Any]:
-        try:
-            with self._reading:
-                server = health.facts(self._read, self.clock.wall())
-        except psycopg.Error as error:
-            raise explained(error, self.where) from error
+        with self._reading, in_our_words(self.where):
+            server = health.facts(self._read, self.clock.wall())
         changed = server.pop("schema_changed")
         writers = self.read(rows_of("writers"))
         return {"server": server, "schema_changed": changed, "writers": writers}
@@ -301,11 +278,8 @@ def _sealed(now: int, limit: int) -> Steps[int]:
 def open_store(url: str, *, create: bool, clock: Clock | None) -> PostgresStore:
     """Open (and if asked install) the store at `url`. Raises Unavailable or SchemaMismatch."""
     address = address_of(url)
-    with closing(connect(address)) as connection:
-        try:
-            if create:
-                schema.install(connection, None if clock is None else clock.wall())
-            schema.check(connection, address.shown)
-        except psycopg.Error as error:
-            raise explained(error, address.shown) from error
+    with closing(connect(address)) as connection, in_our_words(address.shown):
+        if create:
+            schema.install(connection, None if clock is None else clock.wall())
+        schema.check(connection, address.shown)
     return PostgresStore(address, clock)

@@ -11,7 +11,7 @@ from fencepost.clock import Clock
 from fencepost.issues import OutcomeUnknown
 from fencepost.storage.postgres.backing import PostgresBacking
 from fencepost.storage.postgres.commit import commit
-from fencepost.storage.postgres.driver import STATEMENTS, Connection, explained, link_of, run
+from fencepost.storage.postgres.driver import STATEMENTS, Connection, in_our_words, link_of, run
 from fencepost.storage.steps import Steps, one, rows_of
 
 T = TypeVar("T")
@@ -61,10 +61,8 @@ class PostgresTransaction(PostgresBacking):
 
     def run(self, steps: Steps[T]) -> T:
         """Drive steps, with PostgreSQL's errors in our words."""
-        try:
+        with in_our_words(self.where):
             return run(self.connection, steps)
-        except psycopg.Error as error:
-            raise explained(error, self.where) from error
 
     def wall(self) -> int:
         """The clock by which this store goes, without its mark: microseconds UTC."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from fencepost.log import Log
 from fencepost.record import dataclass
-from fencepost.storage.postgres.driver import STATEMENTS, Connection
+from fencepost.storage.postgres.driver import STATEMENTS, Connection, rows
 
 log = Log("fencepost.storage")
 UNHEARD = 16
@@ -85,5 +85,4 @@ def remember(connection: Connection, epoch: int, why: str, found: Server, wall: 
 
 
 def _rows(connection: Connection, name: str, **values: Any) -> list[tuple[Any, ...]]:
-    cursor = connection.execute(STATEMENTS[name], values)
-    return cursor.fetchall() if cursor.description is not None else []
+    return rows(connection, STATEMENTS[name], **values)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
 from fencepost.log import Log
 from fencepost.storage import sealing
+from fencepost.storage.owner import check_process
 from fencepost.storage.port import BorrowedAsync
 from fencepost.storage.sqlite import copying, schema, scrub
 from fencepost.storage.sqlite.connect import BUSY_SECONDS, connect, use_wal
@@ -90,13 +91,7 @@ class SqliteStore:
             )
 
     def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise Unavailable(
-                f"the handle of {self.path} was opened by process {self._pid}, before a fork; "
-                "open the store again in the child"
-            )
-        if self.closed:
-            raise Unavailable(f"the handle of {self.path} is closed; open the store again")
+        check_process(self.path, self._pid, self.closed)
 
     # -- one transaction
 

@@ -8,8 +8,8 @@ import pytest
 from helpers.stand import QUEUE, SCOPE, SECOND, WORKER, Stand, binding
 
 from fencepost import commands as c
-from fencepost.machine.batch import Stored
 from fencepost.machine.fold import fold
+from fencepost.machine.rows import Stored
 from fencepost.model import Receipt, TaskRow
 from fencepost.record import replace
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from fencepost.clock import Clock, StoreTime
 from fencepost.issues import FencepostError, GuardTripped, OutcomeUnknown, Unavailable
 from fencepost.log import Log
-from fencepost.machine.batch import Batch, Loaded, Verdict
+from fencepost.machine.batch import Batch, Verdict
 from fencepost.machine.drawing import Draw
 from fencepost.machine.fold import decide, fold, grant, live_leases, replay
 from fencepost.machine.needs import Sent
+from fencepost.machine.rows import Loaded
 from fencepost.model import Outcome, StoreState
 from fencepost.record import dataclass, replace
 from fencepost.storage.port import Conflict, Folding, Store, Transaction

@@ -20,9 +20,10 @@ from fencepost.handle.places import Places, not_found
 from fencepost.handle.verbs import request_of
 from fencepost.handle.within import Transaction
 from fencepost.issues import InvalidRequest, Unavailable, error_for
-from fencepost.machine.batch import Stored, lookup_of
+from fencepost.machine.batch import lookup_of
 from fencepost.machine.drawing import Draw
 from fencepost.machine.needs import Sent
+from fencepost.machine.rows import Stored
 from fencepost.model import (
     KINDS,
     STATES,

@@ -15,7 +15,8 @@ from fencepost.handle.verbs import Verbs
 from fencepost.issues import FencepostError, JournalBroken, Unavailable, error_for
 from fencepost.journal import checkpoint, tree
 from fencepost.journal.checkpoint import Checkpoint
-from fencepost.machine.batch import Stored, refuse
+from fencepost.machine.batch import refuse
+from fencepost.machine.rows import Stored
 from fencepost.model import Caller, Outcome, Receipt, StoreState, Task
 from fencepost.record import dataclass
 from fencepost.rules import authority

@@ -10,7 +10,7 @@ from fencepost.commands import Claim
 from fencepost.handle.journal import turned_away
 from fencepost.handle.pages import Pages
 from fencepost.issues import error_for
-from fencepost.machine.batch import QueueRow
+from fencepost.machine.rows import QueueRow
 from fencepost.model import EVERY_SCOPE, Outcome, QueueSettings, Scope, Token
 from fencepost.rules import authority
 from fencepost.storage import reading

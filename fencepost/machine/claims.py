@@ -8,7 +8,8 @@ from typing import Any
 from fencepost.commands import Claim, LeaseCommand, Release, Renew, Request, Sweep
 from fencepost.fields import MAX_SWEEP
 from fencepost.journal import entry
-from fencepost.machine.batch import Batch, QueueRow, Verdict, accept, refuse
+from fencepost.machine.batch import Batch, Verdict, accept, refuse
+from fencepost.machine.rows import QueueRow
 from fencepost.model import Caller, QueueSettings, TaskRow
 from fencepost.rules import limits, retry
 from fencepost.rules.fence import held_last, lapsed, lease_issues

@@ -16,8 +16,9 @@ from fencepost.commands import (
 from fencepost.fields import MAX_DESTINATIONS, MAX_ENTRY_BYTES
 from fencepost.journal.entry import longest
 from fencepost.machine import claims, operators, results, retention, settings, tasks, tokens
-from fencepost.machine.batch import Batch, Changes, Loaded, Verdict, lookup_of, refuse
+from fencepost.machine.batch import Batch, Verdict, lookup_of, refuse
 from fencepost.machine.needs import Sent
+from fencepost.machine.rows import Changes, Loaded
 from fencepost.model import Caller, Grant, Outcome, TaskRow
 from fencepost.rules import authority
 from fencepost.rules.fence import lapsed

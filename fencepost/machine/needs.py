@@ -18,7 +18,8 @@ from fencepost.commands import (
     TokenCreate,
     TokenRevoke,
 )
-from fencepost.machine.batch import QueueRow, lookup_of
+from fencepost.machine.batch import lookup_of
+from fencepost.machine.rows import QueueRow
 from fencepost.model import Caller, TaskRow
 from fencepost.record import dataclass, field
 from fencepost.rules.authority import actor_of

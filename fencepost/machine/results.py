@@ -5,8 +5,9 @@ from __future__ import annotations
 from fencepost.commands import Complete, Fail, Request, Submit
 from fencepost.issues import ISSUES, LeaseLost, in_order
 from fencepost.machine import tasks
-from fencepost.machine.batch import Batch, Kept, NewResult, Verdict, refuse
+from fencepost.machine.batch import Batch, Verdict, refuse
 from fencepost.machine.claims import settled
+from fencepost.machine.rows import Kept, NewResult
 from fencepost.model import Caller, TaskRow
 from fencepost.rules import limits, retry
 from fencepost.rules.fence import lease_issues

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from fencepost.commands import Erase, Purge, Request
 from fencepost.journal import entry
-from fencepost.machine.batch import Batch, Stored, Verdict, accept, refuse
+from fencepost.machine.batch import Batch, Verdict, accept, refuse
 from fencepost.machine.claims import facts
+from fencepost.machine.rows import Stored
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import Caller, QueueSettings, Scope, TaskRow
 from fencepost.rules.fence import moved_on

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from fencepost.clock import from_rfc3339
 from fencepost.commands import Enqueue, NewTask, Request
 from fencepost.journal import entry
-from fencepost.machine.batch import Batch, QueueRow, Verdict, accept, refuse
+from fencepost.machine.batch import Batch, Verdict, accept, refuse
+from fencepost.machine.rows import QueueRow
 from fencepost.model import Caller, QueueSettings, TaskRow
 from fencepost.rules import limits
 

@@ -15,7 +15,7 @@ from fencepost.clock import from_rfc3339
 from fencepost.handle.journal import EntryView
 from fencepost.journal import checkpoint as checkpoints
 from fencepost.journal.checkpoint import Checkpoint
-from fencepost.machine.batch import QueueRow
+from fencepost.machine.rows import QueueRow
 from fencepost.model import (
     TIMES,
     Grant,

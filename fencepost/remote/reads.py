@@ -21,7 +21,7 @@ from fencepost.issues import (
 from fencepost.journal import tree
 from fencepost.journal.checkpoint import Checkpoint
 from fencepost.journal.proof import ConsistencyProof, Proof
-from fencepost.machine.batch import QueueRow
+from fencepost.machine.rows import QueueRow
 from fencepost.model import (
     STATES,
     Outcome,

@@ -10,10 +10,10 @@ from heapq import heapify
 from itertools import chain
 from typing import Any, Protocol
 
-from fencepost.machine.batch import Loaded, QueueRow, Stored
 from fencepost.machine.drawing import Draw
 from fencepost.machine.needs import Needs, Sent, needs
 from fencepost.machine.retention import ERASED_AT_ONCE, retention
+from fencepost.machine.rows import Loaded, QueueRow, Stored
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import QueueSettings, Scope, StoreState, TaskRow, Token
 from fencepost.storage.steps import Ask, Steps, one, together

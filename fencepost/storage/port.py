@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from fencepost.machine.batch import Changes, Loaded
 from fencepost.machine.drawing import Draw
 from fencepost.machine.needs import Sent
+from fencepost.machine.rows import Changes, Loaded
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.steps import Read, Steps
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fencepost.machine.batch import Stored
+from fencepost.machine.rows import Stored
 from fencepost.model import RefusedResult, Result, Task, Token
 from fencepost.storage.loading import buried, request_id, token_row
 from fencepost.storage.steps import Steps, one

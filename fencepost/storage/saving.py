@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fencepost.issues import GuardTripped
-from fencepost.machine.batch import Changes, Loaded, Stored
+from fencepost.machine.rows import Changes, Loaded, Stored
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import TaskRow
 from fencepost.rules.retry import due

@@ -9,7 +9,7 @@ from fencepost.journal.reading import EntryRow
 from fencepost.journal.roster import TokenLine
 from fencepost.journal.rows import ResultLine, TaskLine
 from fencepost.journal.standing import QueueLine
-from fencepost.machine.batch import QueueRow
+from fencepost.machine.rows import QueueRow
 from fencepost.model import QueueSettings, Scope, StoreState, TaskRow
 from fencepost.storage.loading import request_id, task_row
 from fencepost.storage.saving import place

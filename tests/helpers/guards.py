@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from fencepost import commands as c
 from fencepost.issues import GuardTripped
-from fencepost.machine.batch import Changes, Loaded
 from fencepost.machine.fold import fold
+from fencepost.machine.rows import Changes, Loaded
 from fencepost.storage.port import Conflict
 from helpers.situations import bring
 from helpers.stand import WORKER, Make, Stand

@@ -8,8 +8,8 @@ from typing import Any
 from fencepost import commands as c
 from fencepost import tokens
 from fencepost.issues import GuardTripped, NotFound, ScopeRevoked, Unauthenticated
-from fencepost.machine.batch import Changes
 from fencepost.machine.fold import fold
+from fencepost.machine.rows import Changes
 from fencepost.model import Caller, Kind, Token
 from fencepost.storage import reading
 from helpers.laws import law

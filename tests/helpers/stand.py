@@ -12,8 +12,8 @@ from fencepost import commands as c
 from fencepost.clock import FakeClock
 from fencepost.engine import SystemDraw
 from fencepost.handle import Handle, Lease
-from fencepost.machine.batch import Changes, Loaded
 from fencepost.machine.needs import Sent
+from fencepost.machine.rows import Changes, Loaded
 from fencepost.model import Kind, Outcome
 from helpers.lab import START, ask, dump
 

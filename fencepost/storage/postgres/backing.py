@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.clock import Clock
-from fencepost.machine.batch import Changes, Loaded, QueueRow
 from fencepost.machine.drawing import Draw, Drawn
 from fencepost.machine.needs import ALONE, Needs, Sent, numbers_needed
+from fencepost.machine.rows import Changes, Loaded, QueueRow
 from fencepost.model import StoreState, TaskRow
 from fencepost.storage import loading, saving
 from fencepost.storage.loading import TimeOf

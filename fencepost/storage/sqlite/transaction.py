@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
-from fencepost.machine.batch import Changes, Loaded, QueueRow
 from fencepost.machine.drawing import Draw
 from fencepost.machine.needs import Needs, Sent
+from fencepost.machine.rows import Changes, Loaded, QueueRow
 from fencepost.model import StoreState, TaskRow
 from fencepost.storage import loading, saving
 from fencepost.storage.loading import TimeOf

@@ -14,7 +14,7 @@ from fencepost.machine.rows import QueueRow
 from fencepost.model import EVERY_SCOPE, Outcome, QueueSettings, Scope, Token
 from fencepost.rules import authority
 from fencepost.storage import reading
-from fencepost.storage.loading import queue_row
+from fencepost.storage.rows import queue_row
 from fencepost.storage.steps import rows_of
 
 

@@ -4,7 +4,6 @@ writer and scope rows, keys, tasks. Receipts are read by statements of their own
 from __future__ import annotations
 
 import hmac
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify
 from itertools import chain
@@ -15,7 +14,8 @@ from fencepost.machine.needs import Needs, Sent, needs
 from fencepost.machine.retention import ERASED_AT_ONCE, retention
 from fencepost.machine.rows import Loaded, QueueRow, Stored
 from fencepost.machine.tasks import task_lookup
-from fencepost.model import QueueSettings, Scope, StoreState, TaskRow, Token
+from fencepost.model import Scope, StoreState, TaskRow
+from fencepost.storage.rows import queue_row, request_id, task_row, token_row
 from fencepost.storage.steps import Ask, Steps, one, together
 
 TimeOf = Callable[[StoreState, int | None], tuple[int, int]]
@@ -150,27 +150,12 @@ def _add_queues(loaded: Loaded, rows: Sequence[tuple[Any, ...]]) -> None:
         loaded.queues.setdefault((queue.scope, queue.queue), queue)
 
 
-def queue_row(row: tuple[Any, ...]) -> QueueRow:
-    """A queue out of its columns. Settings of a newer minor version are left alone."""
-    row_id, scope, queue, settings, is_destination = row
-    values = json.loads(settings)
-    values["destinations"] = tuple(values.get("destinations", ()))
-    return QueueRow(row_id, scope, queue, QueueSettings(**values), bool(is_destination))
-
-
 def _tokens(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
     """Those that callers have shown or a command ends, and whether a new one is known already."""
     loaded.tokens.update((row[0], token_row(row)) for row in first.get("tokens", ()))
     for digest in wanted.digests_of_tokens:
         for row in (yield one("token_by_sha256", sha256=digest)):
             loaded.digests_of_tokens[digest] = row[0]
-
-
-def token_row(row: tuple[Any, ...]) -> Token:
-    """A token out of its columns."""
-    token_id, scope, kind, actor, queues, *times = row
-    names = None if queues is None else frozenset(json.loads(queues))
-    return Token(token_id, scope, kind, actor, names, *times)
 
 
 def _tasks(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
@@ -251,16 +236,6 @@ def _destinations(loaded: Loaded) -> Steps[None]:
     if unknown:
         rows = yield one("queues_by_name", names=sorted(unknown))
         _add_queues(loaded, rows)
-
-
-def task_row(row: tuple[Any, ...], queue: QueueRow) -> TaskRow:
-    """A task out of its columns."""
-    return TaskRow(row[0], row[1], queue.scope, queue.queue, *row[3:])
-
-
-def request_id(sha256: bytes) -> int:
-    """The first 8 bytes of a digest as a signed number, which an index holds cheaply."""
-    return int.from_bytes(sha256[:8], "big", signed=True)
 
 
 def secret() -> Steps[list[tuple[Any, ...]]]:

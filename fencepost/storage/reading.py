@@ -7,7 +7,8 @@ from typing import Any
 
 from fencepost.machine.rows import Stored
 from fencepost.model import RefusedResult, Result, Task, Token
-from fencepost.storage.loading import buried, request_id, token_row
+from fencepost.storage.loading import buried
+from fencepost.storage.rows import request_id, token_row
 from fencepost.storage.steps import Steps, one
 
 PAGE = 200

@@ -19,7 +19,7 @@ from fencepost.machine.rows import Changes, Loaded, Stored
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import TaskRow
 from fencepost.rules.retry import due
-from fencepost.storage.loading import request_id
+from fencepost.storage.rows import request_id
 from fencepost.storage.steps import Ask, Steps, many, one, together
 
 KEY_HORIZON = 31 * 86_400 * 1_000_000

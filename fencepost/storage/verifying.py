@@ -11,7 +11,7 @@ from fencepost.journal.rows import ResultLine, TaskLine
 from fencepost.journal.standing import QueueLine
 from fencepost.machine.rows import QueueRow
 from fencepost.model import QueueSettings, Scope, StoreState, TaskRow
-from fencepost.storage.loading import request_id, task_row
+from fencepost.storage.rows import request_id, task_row
 from fencepost.storage.saving import place
 from fencepost.storage.steps import Read, rows_of
 

@@ -17,7 +17,7 @@ from typing import Any
 from fencepost.model import TaskRow
 from fencepost.operate.bench.checks import Before
 from fencepost.operate.bench.plain import SQL
-from fencepost.storage.loading import queue_row, task_row
+from fencepost.storage.rows import queue_row, task_row
 from fencepost.storage.saving import update_columns
 from fencepost.storage.sqlite.connect import connect
 from fencepost.storage.sqlite.driver import STATEMENTS

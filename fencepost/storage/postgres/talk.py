@@ -9,12 +9,11 @@ prepared once for each connection of our own; on a borrowed one, and behind a po
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from psycopg import errors, generators, pq
+from psycopg import errors, generators, pq, waiting
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.postgres import register_default_adapters, types
 from psycopg.types.array import register_all_arrays
@@ -88,7 +87,7 @@ def exchange(link: Link, asks: list[Ask]) -> Talk[list[Any]]:
     """Ask these, and before them what is to be said first; their answers. psycopg.Error for the
     first that failed; none behind it was run."""
     first, link.first = link.first, []
-    commands: deque[Callable[[], None]] = deque()
+    commands: list[Callable[[], None]] = []
     expected: list[tuple[Ask | None, bytes]] = []
     for ask in (*first, *asks):
         known = _KNOWN[ask.name]
@@ -125,23 +124,26 @@ def _query(link: Link, known: Statement, values: list[bytes | None]) -> Callable
     )  # fmt: skip
 
 
-def _pipeline(pgconn: pq.abc.PGconn, commands: deque[Callable[[], None]]) -> Talk[list[Any]]:
-    """The last result of each command. One round trip, ended by a synchronisation point."""
-    count = len(commands)
-    commands.append(pgconn.pipeline_sync)
-    found: list[Any] = []
+def _pipeline(pgconn: pq.abc.PGconn, commands: list[Callable[[], None]]) -> Talk[list[Any]]:
+    """The last result of each command. One round trip, ended by a synchronisation point, and sent
+    as one piece: psycopg's own loop sends and looks around after each command, which cost more
+    than the commands."""
     pgconn.enter_pipeline_mode()
     try:
-        while len(found) <= count:
-            if commands:
-                found += yield from generators.pipeline_communicate(pgconn, commands)
-            else:
-                found.append((yield from generators.fetch_many(pgconn)))
+        for command in commands:
+            command()
+        pgconn.pipeline_sync()
+        while pgconn.flush():  # not all of it has gone yet; the server may want to be heard first
+            if (yield waiting.Wait.RW) & waiting.Ready.R:
+                pgconn.consume_input()
+        found = []
+        for _ in (*commands, None):
+            found.append((yield from generators.fetch_many(pgconn)))  # noqa: PERF401
         pgconn.exit_pipeline_mode()
     except BaseException:  # nobody could tell any more which answer is for what
         pgconn.finish()
         raise
-    return [results[-1] for results in found[:count]]
+    return [results[-1] for results in found[:-1]]
 
 
 class _Blob(bytes):

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         StaleFence,
         StalePolicy,
         StaleRevision,
+        StaleSequence,
         StoreReadOnly,
         TaskBlocked,
         TaskCancelled,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
         UnknownFence,
         WrongWorker,
     )
-    from fencepost.model import Outcome, QueueSettings, Receipt, Result, Scope, Task, Token
+    from fencepost.model import Outcome, QueueSettings, Receipt, Result, Scope, Task, Token, Writer
     from fencepost.opening import open_any as open  # fencepost.open() is the face
     from fencepost.parts import NOTHING
     from fencepost.remote import RemoteHandle
@@ -74,6 +75,7 @@ __version__ = _VERSION
 __all__ = [
     "ClockSkew",
     "CommitmentClosed",
+    "Destination",
     "DuplicateResult",
     "EntryTooLarge",
     "FencepostError",
@@ -113,6 +115,7 @@ __all__ = [
     "StaleFence",
     "StalePolicy",
     "StaleRevision",
+    "StaleSequence",
     "StoreReadOnly",
     "Task",
     "TaskBlocked",
@@ -128,6 +131,7 @@ __all__ = [
     "Unavailable",
     "UnknownFence",
     "Worker",
+    "Writer",
     "WrongWorker",
     "commands",
     "open",
@@ -137,7 +141,7 @@ __all__ = [
 _HOMES = {
     "commands": ("NewTask", "Followup", "Request"),
     "handle": ("Handle", "Lease", "Transaction"),
-    "model": ("Outcome", "QueueSettings", "Receipt", "Result", "Scope", "Task", "Token"),
+    "model": ("Outcome", "QueueSettings", "Receipt", "Result", "Scope", "Task", "Token", "Writer"),
     "parts": ("NOTHING",),
     "remote": ("RemoteHandle",),
     "worker": ("Worker",),

@@ -89,6 +89,7 @@ def test_tasks_leases_results_settings_and_scope_are_as_the_contract_says(lived)
         "queue_settings": [row.settings.to_json() for row in fp.queue_rows()],
         "scope": [{name: getattr(fp.scope(), name) for name in DEFS["scope"]["properties"]}],
         "token": [token.to_json() for token in fp.tokens()],
+        "recognised_writer": [writer.to_json() for writer in fp.writers()],
     }  # fmt: skip
     for name, values in everything.items():
         assert values, name

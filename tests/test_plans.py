@@ -69,6 +69,7 @@ INSERTS = {name for name, sql in HOT.items() if re.sub(r"--.*\n", "", sql).start
 WALKS = {
     "any_tombstone": "one row: is there any tombstone at all",
     "scope_names": "the measures of a service name every scope",
+    "writers": "whoever asks for the lineage is told all of it",
     "any_token": "one row: has any token ever been made",
     "unbury": "a purge drops the tombstones that are over; it is no command of a worker",
     "last_checkpoint": "backwards along the primary key, one row",

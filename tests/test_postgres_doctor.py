@@ -272,7 +272,7 @@ def test_a_role_without_rights_is_told_which_it_lacks(store, other, url):
 
 def test_the_writers_that_were_recognised_are_told(store):
     ((grade, message),) = found(store, "writer")
-    assert grade == "ok" and message.startswith("epoch 0 (installed, timeline 00000001, ")
+    assert grade == "ok" and message.startswith("epoch 0 (installed, 20")
 
 
 def test_the_clock_that_counts_is_the_servers(store, monkeypatch):

@@ -10,9 +10,10 @@ import test_postgres_lost as lost
 import test_postgres_races as races
 from helpers import failover, pg_side, postgres
 
+from fencepost import lineage
 from fencepost.issues import FencepostError
 from fencepost.storage.postgres import commit as committing
-from fencepost.storage.postgres import talk, writer
+from fencepost.storage.postgres import talk
 
 SEEN = (AssertionError, pytest.fail.Exception, FencepostError)
 
@@ -169,6 +170,6 @@ def test_a_loss_that_is_planted_is_seen(monkeypatch, server, plant, law, argumen
 
 
 def test_a_fence_that_is_given_again_is_seen(monkeypatch):
-    monkeypatch.setattr(writer, "UNHEARD", 1)
+    monkeypatch.setattr(lineage, "UNHEARD", 1)
     with pytest.raises(AssertionError, match="a fence of before was given again"):
         failover.restarted_unheard()

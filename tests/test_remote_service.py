@@ -61,6 +61,7 @@ def test_everything_that_can_be_read_is_the_same_beside_the_service_and_through_
                 lambda fp: list(fp.entries()), lambda fp: list(fp.entries(2)),
                 lambda fp: list(fp.checkpoints()), lambda fp: fp.stats()["queues"],
                 lambda fp: fp.queue(QUEUE), lambda fp: fp.scope(), lambda fp: fp.tokens(),
+                lambda fp: fp.writers(),
                 lambda fp: [(row.queue, row.settings) for row in fp.queue_rows()],
                 lambda fp: fp.seal(), lambda fp: fp.prove(3),
                 lambda fp: fp.prove_consistency(next(fp.checkpoints())),

@@ -150,6 +150,18 @@ def queues(args: Namespace, out: Out) -> int:
     return 0
 
 
+def writers(args: Namespace, out: Out) -> int:
+    with open_store(args) as fp:
+        found = fp.writers()
+    if out.json:
+        for writer in found:
+            out.data(writer.to_json())
+        return 0
+    rows = [(w.epoch, w.incarnation, w.why, to_rfc3339(w.recognised_at)) for w in found]
+    out.table(("epoch", "incarnation", "why", "recognised"), rows, right=(0,))
+    return 0
+
+
 def _plain(value: object) -> object:
     """A setting as `queue-set` takes it."""
     if isinstance(value, bool):

@@ -208,6 +208,10 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "queues": Subcommand(
         "queues and their settings", "reads.queues", arguments.none, ("fencepost queues",)
     ),
+    "writers": Subcommand(
+        "who has written here: start, restarts, copies, each with its epoch", "reads.writers",
+        arguments.none, ("fencepost writers", "fencepost writers --json | tail -n 1"),
+    ),
     "journal": Subcommand(
         "the entries of the journal", "journal.journal", arguments.journal,
         ("fencepost journal --after 100", "fencepost journal --task TASK"),

@@ -270,7 +270,8 @@ class Journal(Verbs):
 
     def examined(self) -> dict[str, Any]:
         """The same, and what takes longer to find out: for `doctor`."""
-        return {**self.about(), **self._store.examine()}
+        writers = self._store.read(reading.writers())
+        return {**self.about(), **self._store.examine(), "writers": writers}
 
     def probe_turn(self, seconds: float) -> float:
         """Take the turn to write and give it back: the seconds waited. Raises Unavailable,

@@ -7,14 +7,16 @@ from typing import Any
 from fencepost import fields
 from fencepost.clock import to_rfc3339
 from fencepost.commands import Claim
+from fencepost.handle import masking
 from fencepost.handle.journal import turned_away
 from fencepost.handle.pages import Pages
 from fencepost.issues import error_for
 from fencepost.machine.rows import QueueRow
-from fencepost.model import EVERY_SCOPE, Outcome, QueueSettings, Scope, Token
+from fencepost.model import EVERY_SCOPE, Outcome, QueueSettings, Scope, Token, Writer
+from fencepost.outward import Destination
 from fencepost.rules import authority
 from fencepost.storage import reading
-from fencepost.storage.rows import queue_row
+from fencepost.storage.rows import destination_row, queue_row
 from fencepost.storage.steps import rows_of
 
 
@@ -42,6 +44,27 @@ class Places(Pages):
             if not authority.hidden_queue(self.caller, row.queue)
         ]  # fmt: skip
 
+    def destination(self, queue: str) -> Destination:
+        """Where the obligations of a queue go. Its secrets, and what may be one in its address and
+        headers, are told to operator and dispatcher alone. Raises NotFound."""
+        fields.name(queue, "queue")
+        for destination in self.destinations():
+            if destination.queue == queue:
+                return destination
+        raise error_for(not_found(f"scope {self.caller.scope} has no destination {queue}"))
+
+    def destinations(self) -> list[Destination]:
+        """All destinations of the scope that have an address, by name; as `destination` tells
+        them."""
+        self._may_read()
+        rows = self._store.read(rows_of("destinations_of_scope", scope=self.caller.scope))
+        found = [
+            destination_row(queue, columns) for _, queue, *columns in rows
+            if not authority.hidden_queue(self.caller, queue)
+        ]  # fmt: skip
+        shown = authority.sees_secrets(self.caller)
+        return found if shown else [masking.for_others(one) for one in found]
+
     def scope(self) -> Scope:
         """The scope of this handle: policy version, revocation, retention."""
         self._may_read()
@@ -63,6 +86,14 @@ class Places(Pages):
         if self.caller.every_scope:
             found += self._store.read(reading.tokens_of_scope(EVERY_SCOPE))
         return sorted(found, key=lambda token: token.token_id)
+
+    def writers(self) -> tuple[Writer, ...]:
+        """The lineage of the store: each writer that was recognised, the oldest first; the last
+        one writes now. Raises Forbidden to all but operator, dispatcher and auditor."""
+        self._may_read()
+        if self.caller.kind not in authority.SEES_WRITERS:
+            raise turned_away("forbidden")
+        return self._store.read(reading.writers())
 
     def may_wait(self, command: Claim) -> bool:
         """Whether the caller may learn when there is something on the queues of this claim. Raises

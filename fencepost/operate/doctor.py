@@ -211,6 +211,15 @@ def _clock(handle: Handle, facts: Facts) -> Iterator[Finding]:
         yield Finding("ok", "clock", f"the wall clock says {to_rfc3339(wall)}")
 
 
+def _writer(facts: Facts) -> Iterator[Finding]:
+    writers = facts["writers"]
+    last = writers[-1]
+    yield Finding(
+        "ok", "writer", f"epoch {last.epoch} ({last.why}, {to_rfc3339(last.recognised_at)}), "
+        f"incarnation {last.incarnation[:8]}; {len(writers)} so far",
+    )  # fmt: skip
+
+
 def _containment(_facts: Facts) -> Iterator[Finding]:
     for sentence in not_covered():
         yield Finding(
@@ -224,5 +233,5 @@ OF_A_FILE: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _sqlite, _schema, _journal_mode, _synchronous, _file_system, _permissions, _wal, _scrub,
 )  # fmt: skip
 OF_EVERY_STORE: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    _journal, _leases, _containment,
+    _journal, _leases, _writer, _containment,
 )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from fencepost.clock import to_rfc3339
 from fencepost.operate.finding import MIB, Facts, Finding
 
 OLD_SNAPSHOT_SECONDS = 60
@@ -156,15 +155,6 @@ def _rights(facts: Facts) -> Iterator[Finding]:
         yield Finding("ok", "rights", "this role may do all that a store needs")
 
 
-def _writers(facts: Facts) -> Iterator[Finding]:
-    writers = facts["writers"]
-    epoch, incarnation, why, _, timeline, _, _, at = writers[-1]
-    yield Finding(
-        "ok", "writer", f"epoch {epoch} ({why}, timeline {timeline}, {to_rfc3339(at)}), "
-        f"incarnation {incarnation[:8]}; {len(writers)} so far",
-    )  # fmt: skip
-
-
 def _erased(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "note", "erase", "erased bytes are gone for every reader at once; on the disk they stay in "
@@ -177,5 +167,5 @@ def _erased(facts: Facts) -> Iterator[Finding]:
 
 LOOKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _server, _settings, _commit, _connections, _pinned, _prepared, _tables, _indexes, _rights,
-    _writers, _erased,
+    _erased,
 )  # fmt: skip

@@ -27,6 +27,7 @@ from fencepost.model import (
     Scope,
     Task,
     Token,
+    Writer,
 )
 from fencepost.record import fields
 
@@ -174,6 +175,13 @@ def token(given: Members) -> Token:
         values[name] = either(instant)(values[name])
     queues = either(texts)(values["queues"])
     return Token(**{**values, "queues": None if queues is None else frozenset(queues)})
+
+
+def writer(given: Members) -> Writer:
+    return Writer(
+        number(given["epoch"]), text(given["incarnation"]), text(given["why"]),
+        instant(given["recognised_at"]),
+    )  # fmt: skip
 
 
 def entry_view(given: Members) -> EntryView:

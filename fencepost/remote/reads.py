@@ -32,6 +32,7 @@ from fencepost.model import (
     Scope,
     Task,
     Token,
+    Writer,
 )
 from fencepost.remote import answers, reading
 from fencepost.remote.asking import Ask, Asking, Failed
@@ -177,6 +178,12 @@ class Reads(Verbs):
     def tokens(self) -> list[Token]:
         """The tokens of this scope without their digests, in the order they were made."""
         return list(self._pages(of_scope(self._scope, "tokens"), "tokens", reading.token, None))
+
+    def writers(self) -> tuple[Writer, ...]:
+        """The lineage of the store: each writer that was recognised, the oldest first; the last
+        one writes now. Raises Forbidden to all but operator, dispatcher and auditor."""
+        found = self._pages(of_scope(self._scope, "writers"), "writers", reading.writer, None)
+        return tuple(found)
 
     # -- the journal
 

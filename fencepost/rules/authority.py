@@ -27,6 +27,8 @@ MAY: dict[Kind, frozenset[str]] = {
 # tokens go.
 IN_REVOKED_SCOPE = frozenset({"scope.revoke", "erase", "purge", "clock.reset", "token.revoke"})
 SEES_ALL: tuple[Kind, ...] = ("operator", "auditor")
+# Who may know the lineage of writers: a dispatcher shows it to receivers.
+SEES_WRITERS: tuple[Kind, ...] = ("operator", "dispatcher", "auditor")
 OF_THE_SCOPE = frozenset(
     {"scope.set_policy", "scope.revoke", "clock.reset", "token.create", "token.revoke"}
 )

@@ -164,6 +164,7 @@ MANY = {
     "refused": ("refused", "refused_result"), "history": ("entries", "entry_view"),
     "entries": ("entries", "entry_view"), "checkpoints": ("checkpoints", "checkpoint"),
     "tokens": ("tokens", "token"), "queues": ("queues", "listed_queue"),
+    "writers": ("writers", "recognised_writer"),
 }  # fmt: skip
 FEW: dict[str, Json] = {  # members of answers that are no object of the contract
     "seal": {"checkpoint": _ref("checkpoint")},

@@ -205,6 +205,15 @@ async def about(service: Service, asked: Asked, receive: Receive) -> Answer:
     return await _told(service, asked, lambda fp: fp.about())
 
 
+async def writers(service: Service, asked: Asked, receive: Receive) -> Answer:
+    """The writers of the store that were recognised, the oldest first. For operators, dispatchers
+    and auditors."""
+    asked.ask()
+    return await _told(service, asked, lambda fp: {
+        "writers": [writer.to_json() for writer in fp.writers()], "next_page_token": "",
+    })  # fmt: skip
+
+
 async def issued(service: Service, asked: Asked, receive: Receive) -> Answer:
     """The tokens of the scope, without their secrets."""
     asked.ask()

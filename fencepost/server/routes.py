@@ -81,6 +81,7 @@ ROUTES: tuple[Route, ...] = (
     _read(SCOPE + "/receipts/{key:path}", "receipt", reads.receipt),
     _read(SCOPE + "/stats", "stats", reads.stats),
     _read(SCOPE + "/tokens", "tokens", reads.issued),
+    _read(SCOPE + "/writers", "writers", reads.writers),
     _read(SCOPE + "/about", "about", reads.about),
     _read(SCOPE + "/journal/events", "events", tail.events),
     _read(SCOPE + "/journal/entries", "entries", reads.entries),

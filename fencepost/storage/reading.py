@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from fencepost.machine.rows import Stored
-from fencepost.model import RefusedResult, Result, Task, Token
+from fencepost.model import RefusedResult, Result, Task, Token, Writer
 from fencepost.storage.loading import buried
 from fencepost.storage.rows import request_id, token_row
 from fencepost.storage.steps import Steps, one
@@ -150,6 +150,12 @@ def scope_names() -> Steps[list[str]]:
     """All scopes of the store."""
     rows = yield one("scope_names")
     return [name for (name,) in rows]
+
+
+def writers() -> Steps[tuple[Writer, ...]]:
+    """The lineage, the oldest first; the last one writes now."""
+    rows = yield one("writers")
+    return tuple(Writer(*row) for row in rows)
 
 
 def counts(scope: str, now: int) -> Steps[list[dict[str, Any]]]:

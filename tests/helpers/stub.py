@@ -268,6 +268,8 @@ def _paged(fp: Handle, rest: list[str], query: dict[str, str]) -> Any:
             name, found = "queues", _queues(fp)
         case ["tokens"]:
             name, found = "tokens", fp.tokens()
+        case ["writers"]:
+            name, found = "writers", fp.writers()
         case _:
             raise ValueError(f"the stub knows no {rest}")
     items = [item.to_json() if hasattr(item, "to_json") else item for item in found]

@@ -8,6 +8,7 @@ NAME = "fencepost"
 FLOORS = [
     "log record version",
     "issues clock",
+    "lineage",
     "canonical model tokens alone",
     "fields",
     "parts",

@@ -5,7 +5,7 @@
 #    source ~/.local/share/bash_completion/fencepost
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_fencepost_subparsers=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion)
+_shtab_fencepost_subparsers=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion)
 
 _shtab_fencepost_enqueue_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --text --task-key --priority --due-at --max-attempts --from --tasks --key --request)
 _shtab_fencepost_claim_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --worker --task --limit --wait-seconds --lease-seconds --key --request)
@@ -43,6 +43,7 @@ _shtab_fencepost_refused_option_strings=(-h --help --store --scope --actor --jso
 _shtab_fencepost_receipt_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --prove)
 _shtab_fencepost_stats_option_strings=(-h --help --store --scope --actor --json --allow-filesystem)
 _shtab_fencepost_queues_option_strings=(-h --help --store --scope --actor --json --allow-filesystem)
+_shtab_fencepost_writers_option_strings=(-h --help --store --scope --actor --json --allow-filesystem)
 _shtab_fencepost_journal_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --after --limit --task)
 _shtab_fencepost_seal_option_strings=(-h --help --store --scope --actor --json --allow-filesystem)
 _shtab_fencepost_verify_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --since)
@@ -133,6 +134,7 @@ _shtab_fencepost_refused___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_receipt___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_stats___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_queues___store_COMPGEN=_shtab_compgen_files
+_shtab_fencepost_writers___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_journal___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_seal___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_verify___store_COMPGEN=_shtab_compgen_files
@@ -159,7 +161,7 @@ _shtab_fencepost_token_create___kind_choices=(operator producer worker human dis
 _shtab_fencepost_list___state_choices=(ready leased done dead blocked cancelled)
 _shtab_fencepost_work___isolate_choices=(bwrap cgroup)
 _shtab_fencepost_completion_pos_0_choices=(bash zsh fish)
-_shtab_fencepost_pos_0_choices=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion)
+_shtab_fencepost_pos_0_choices=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion)
 
 _shtab_fencepost_enqueue__h_nargs=0
 _shtab_fencepost_enqueue___help_nargs=0
@@ -285,6 +287,9 @@ _shtab_fencepost_stats___json_nargs=0
 _shtab_fencepost_queues__h_nargs=0
 _shtab_fencepost_queues___help_nargs=0
 _shtab_fencepost_queues___json_nargs=0
+_shtab_fencepost_writers__h_nargs=0
+_shtab_fencepost_writers___help_nargs=0
+_shtab_fencepost_writers___json_nargs=0
 _shtab_fencepost_journal__h_nargs=0
 _shtab_fencepost_journal___help_nargs=0
 _shtab_fencepost_journal___json_nargs=0

@@ -50,7 +50,7 @@ function _shtab_fencepost_using
   test "$_shtab_fencepost_cmdpath" = "$argv"
 end
 
-set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion
+set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion
 set -g _shtab_fencepost_opts_with_value --actor --after --again --allow-filesystem --certfile --cpu-seconds --due-at --epoch --evidence --expires-at --expires-seconds --fence --file-mb --followups --from --give-up-seconds --grace --head --host --into --isolate --jobs --key --keyfile --kind --lease-seconds --limit --log --max-attempts --max-seconds --max-tasks --memory-mb --offline --open-files --outbox --output-bytes --policy-version --port --priority --progress --queue --reason --request --retain-seconds --retry-seconds --revision --scope --since --state --store --task --task-key --task-seconds --theirs --then --to --wait-seconds --worker -j -n
 
 complete -c fencepost -e
@@ -450,6 +450,13 @@ complete -c fencepost -n '_shtab_fencepost_using queues' -l scope -x -d 'scope (
 complete -c fencepost -n '_shtab_fencepost_using queues' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
 complete -c fencepost -n '_shtab_fencepost_using queues' -l json -d 'one JSON object a line on stdout'
 complete -c fencepost -n '_shtab_fencepost_using queues' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a writers -d 'who has written here: start, restarts, copies, each with its epoch'
+complete -c fencepost -n '_shtab_fencepost_using writers' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using writers' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store: a file, a PostgreSQL URL, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'
+complete -c fencepost -n '_shtab_fencepost_using writers' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'
+complete -c fencepost -n '_shtab_fencepost_using writers' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
+complete -c fencepost -n '_shtab_fencepost_using writers' -l json -d 'one JSON object a line on stdout'
+complete -c fencepost -n '_shtab_fencepost_using writers' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a journal -d 'the entries of the journal'
 complete -c fencepost -n '_shtab_fencepost_using journal' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using journal' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store: a file, a PostgreSQL URL, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'

@@ -61,6 +61,7 @@ _shtab_fencepost_commands() {
     uninstall:'drop our tables from a database and nothing else'
     verify:'recompute journal and rows'
     work:'run a command for each task'
+    writers:'who has written here: start, restarts, copies, each with its epoch'
   )
   _describe 'fencepost commands' _commands
 }
@@ -878,6 +879,18 @@ _shtab_fencepost_work_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_work_defaults_added=0
 
+_shtab_fencepost_writers_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_writers_defaults_added=0
+
 
 _shtab_fencepost() {
   local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->fencepost'
@@ -948,6 +961,7 @@ _shtab_fencepost() {
         uninstall) _arguments -C -s $_shtab_fencepost_uninstall_options ;;
         verify) _arguments -C -s $_shtab_fencepost_verify_options ;;
         work) _arguments -C -s $_shtab_fencepost_work_options ;;
+        writers) _arguments -C -s $_shtab_fencepost_writers_options ;;
       esac
   esac
 }

@@ -135,6 +135,9 @@ select count(*) from (
         and t.place = 2 and t.rank <= %(now)s limit %(limit)s)
 ) found;
 
+-- name: writers
+select epoch, incarnation::text, why, recognised_at from fencepost_writer order by epoch;
+
 -- name: scope_names
 select scope from fencepost_scope order by scope;
 

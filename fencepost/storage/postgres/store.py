@@ -252,8 +252,7 @@ class PostgresStore:
         with self._reading, in_our_words(self.where):
             server = health.facts(self._read, self.clock.wall())
         changed = server.pop("schema_changed")
-        writers = self.read(rows_of("writers"))
-        return {"server": server, "schema_changed": changed, "writers": writers}
+        return {"server": server, "schema_changed": changed}
 
     def close(self, seconds: float | None = None) -> None:
         if self._closed or os.getpid() != self._pid:

@@ -6,25 +6,20 @@ oid, the cluster's identifier. Each transaction that changes something compares 
 the store's row says; where they differ a new epoch and a random incarnation are minted before
 the first fence is drawn.
 
-A server that was lost may have been started anew, and so have begun epochs, of which a standby or
-a backup has never heard. Whoever takes over steps over as many: else the same epoch, and in it the
-same fences, would be given again. Copies of one kind still begin the same epoch, with different
-incarnations: so whoever hears of both can tell.
-
-An ordinary restart changes the start time alone. It keeps the floor, so running leases go on. Any
-other change raises the floor: leases of before are refused as `stale_epoch`.
+An ordinary restart changes the start time alone. Which epoch and floor come next, and why:
+`fencepost/lineage.py`, `following`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from fencepost.lineage import STARTED, following
 from fencepost.log import Log
 from fencepost.record import dataclass
 from fencepost.storage.postgres.driver import STATEMENTS, Connection, rows
 
 log = Log("fencepost.storage")
-UNHEARD = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +51,9 @@ def recognise(connection: Connection, wall: int) -> None:
         why = changed(known, found)
         if why is None:
             return
-        epoch += 1 if why == "started" else UNHEARD
-        if why != "started":
-            floor = epoch
+        before = floor
+        epoch, floor = following(why, epoch, floor)
+        if floor != before:
             _rows(connection, "end_leases", now=wall, floor=floor)
         _rows(connection, "raise_fences", least=epoch << 32)
         _rows(connection, "raise_numbers")
@@ -76,7 +71,7 @@ def changed(known: list[Any], found: Server) -> str | None:
         return "another database"
     if timeline != found.timeline:
         return "another timeline"
-    return None if started_at == found.started_at else "started"
+    return None if started_at == found.started_at else STARTED
 
 
 def remember(connection: Connection, epoch: int, why: str, found: Server, wall: int) -> None:

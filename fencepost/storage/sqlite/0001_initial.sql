@@ -24,6 +24,17 @@ create table fencepost_migration (
     applied_at integer not null
 ) strict;
 
+-- Each writer that was recognised: the store's beginning, a restart of the machine, a copy. The
+-- last row is the one that writes. `identity` says which file this is, as far as a system tells
+-- (identity.py): a JSON object.
+create table fencepost_writer (
+    epoch integer primary key,
+    incarnation text not null,
+    why text not null,
+    identity text not null,
+    recognised_at integer not null
+) strict;
+
 create table fencepost_scope (
     scope text primary key,
     policy_version integer not null,
@@ -38,6 +49,21 @@ create table fencepost_queue (
     is_destination integer not null check (is_destination in (0, 1)),
     settings text not null,
     unique (scope, queue)
+) strict;
+
+-- Where the obligations of a queue are delivered to. `options` (those that differ from their default)
+-- and `secrets` are JSON; `head` is hex.
+create table fencepost_destination (
+    queue_id integer primary key references fencepost_queue (id),
+    address text not null,
+    class text not null,
+    options text not null,
+    secrets text not null,
+    stopped text,
+    sequence integer not null check (sequence between 0 and 999999999999999),
+    head text,
+    heard integer not null,
+    announced text
 ) strict;
 
 -- Who may come in over the network. Of the token itself only its SHA-256 is kept; `scope` is * for

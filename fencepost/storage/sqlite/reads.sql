@@ -121,6 +121,9 @@ select count(*) from (
     )
 );
 
+-- name: writers
+select epoch, incarnation, why, recognised_at from fencepost_writer order by epoch;
+
 -- name: scope_names
 select scope from fencepost_scope order by scope;
 

@@ -80,11 +80,13 @@ def install(connection: sqlite3.Connection, now: int) -> None:
     values = {
         "version": LATEST, "writer_id": str(uuid4()), "now": now, "secret": os.urandom(32)
     }  # fmt: skip
+    first = {"epoch": 0, "incarnation": str(uuid4()), "why": "installed", "identity": "{}"}
     with _transaction(connection):
         if not is_store(connection):
             for migration in MIGRATIONS:
                 _apply(connection, migration, now)
             connection.execute(SQL["begin_store"], values)
+            connection.execute(SQL["insert_writer"], {**first, "now": now})
 
 
 def migrate(

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     )
     from fencepost.model import Outcome, QueueSettings, Receipt, Result, Scope, Task, Token, Writer
     from fencepost.opening import open_any as open  # fencepost.open() is the face
+    from fencepost.outward import Destination
     from fencepost.parts import NOTHING
     from fencepost.remote import RemoteHandle
     from fencepost.worker import Worker
@@ -75,6 +76,7 @@ __version__ = _VERSION
 __all__ = [
     "ClockSkew",
     "CommitmentClosed",
+    "Destination",
     "Destination",
     "DuplicateResult",
     "EntryTooLarge",
@@ -116,6 +118,7 @@ __all__ = [
     "StalePolicy",
     "StaleRevision",
     "StaleSequence",
+    "StaleSequence",
     "StoreReadOnly",
     "Task",
     "TaskBlocked",
@@ -142,6 +145,7 @@ _HOMES = {
     "commands": ("NewTask", "Followup", "Request"),
     "handle": ("Handle", "Lease", "Transaction"),
     "model": ("Outcome", "QueueSettings", "Receipt", "Result", "Scope", "Task", "Token", "Writer"),
+    "outward": ("Destination",),
     "parts": ("NOTHING",),
     "remote": ("RemoteHandle",),
     "worker": ("Worker",),

@@ -11,10 +11,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from fencepost import canonical, fields
+from fencepost import canonical, destinations, fields
 from fencepost.canonical import Json
 from fencepost.issues import InvalidRequest
 from fencepost.model import KINDS, Kind
+from fencepost.outward import CLASSES, Class
 from fencepost.parts import NOTHING, Part, any_json, build, content, parts, wire
 
 
@@ -280,12 +281,67 @@ class TokenRevoke(Command):
     token_id: str = wire(fields.token_id, fields.plain)
 
 
+class DestinationSet(Command):
+    """Say where the obligations on `queue` are delivered to, and what stands there.
+
+    What is left out stays. `options` changes those that it names (null: the default again);
+    `stopped` says why nothing is to be delivered, null has it go on.
+    """
+
+    verb: ClassVar[str] = "destination.set"
+    queue: str = wire(fields.name, fields.plain)
+    address: str | None = wire(destinations.address, canonical.dumps, default=None)
+    class_: Class | None = wire(fields.one_of(*CLASSES), fields.plain, "class", default=None)
+    options: dict[str, Any] | None = wire(destinations.options, canonical.dumps, default=None)
+    stopped: Any = wire(fields.optional(destinations.stopped), any_json, default=NOTHING)
+
+    def agree(self) -> None:
+        if len(self.members) == len(("verb", "queue")):
+            raise InvalidRequest("destination.set: give address, class, options or stopped")
+
+    def __repr__(self) -> str:
+        """For tracebacks: an address may hold a password."""
+        return f"DestinationSet({self.queue!r}: {', '.join(sorted(self.members))})"
+
+
+class DestinationSecret(Command):
+    """Sign with `secret` from now on, and for `keep_seconds` more with those before it."""
+
+    verb: ClassVar[str] = "destination.secret"
+    queue: str = wire(fields.name, fields.plain)
+    secret: str = wire(destinations.secret, canonical.dumps)
+    keep_seconds: int = wire(fields.delay, fields.number, default=destinations.KEEP_SECONDS)
+
+    def __repr__(self) -> str:
+        """For tracebacks: without the secret."""
+        return f"DestinationSecret({self.queue!r}, keep_seconds={self.keep_seconds})"
+
+
+class DestinationAdvance(Command):
+    """Move on what is known of a receiver, if it is still at `expected_sequence`: the position that
+    was delivered last with its `head`, the receiver's own position, the writer it was told of."""
+
+    verb: ClassVar[str] = "destination.advance"
+    queue: str = wire(fields.name, fields.plain)
+    expected_sequence: int = wire(fields.count, fields.number)
+    sequence: int = wire(fields.count, fields.number)
+    head: str | None = wire(fields.sha256, fields.plain, default=None)
+    heard: int | None = wire(fields.count, fields.number, default=None)
+    announced: str | None = wire(destinations.incarnation, fields.plain, default=None)
+
+    def agree(self) -> None:
+        if self.sequence == 0 and self.head is not None:
+            raise InvalidRequest("destination.advance: before the first position there is no head")
+        if self.sequence not in (0, self.expected_sequence) and self.head is None:
+            raise InvalidRequest("destination.advance: a new sequence has a head")
+
+
 COMMANDS: dict[str, type[Command]] = {
     kind.verb: kind
     for kind in (
         Enqueue, Claim, Renew, Submit, Complete, Fail, Release, Cancel, Requeue, Resolve, Review,
         Sweep, Erase, Purge, QueueSet, SetPolicy, Revoke, ClockReset,
-        TokenCreate, TokenRevoke,
+        TokenCreate, TokenRevoke, DestinationSet, DestinationSecret, DestinationAdvance,
     )
 }  # fmt: skip
 

@@ -227,6 +227,10 @@ class StaleRevision(Refused):
     code = "stale_revision"
 
 
+class StaleSequence(Refused):
+    code = "stale_sequence"
+
+
 @dataclass(frozen=True, slots=True)
 class Issue:
     """One row of the table: what a code means and how each face shows it.
@@ -367,6 +371,10 @@ ISSUES: dict[str, Issue] = {
     "stale_revision": Issue(
         12, "failed", 409, 3, False, StaleRevision,
         "the task's revision is not the expected one", "read the task again and decide anew",
+    ),
+    "stale_sequence": Issue(
+        12, "failed", 409, 3, False, StaleSequence,
+        "the destination is not at the expected position", "read it again and decide anew",
     ),
     "store_unavailable": Issue(
         0, "failed", 503, 6, True, Unavailable,

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from fencepost.clock import to_rfc3339
+from fencepost.outward import Destination as Destination  # noqa: PLC0414  one of the nouns
 from fencepost.lineage import Writer as Writer  # noqa: PLC0414  a noun like those below
 from fencepost.record import dataclass, fields
 

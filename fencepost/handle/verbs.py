@@ -9,13 +9,16 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from fencepost import fields, tokens
+from fencepost import destinations, fields, tokens
 from fencepost.clock import SystemClock
 from fencepost.commands import (
     Cancel,
     Claim,
     ClockReset,
     Command,
+    DestinationAdvance,
+    DestinationSecret,
+    DestinationSet,
     Enqueue,
     Erase,
     NewTask,
@@ -35,6 +38,7 @@ from fencepost.handle.asking import Asking, answered, asks, at_once
 from fencepost.handle.lease import Lease, Moment
 from fencepost.issues import InvalidRequest, OutcomeUnknown, error_for
 from fencepost.model import Grant, Kind, Outcome, Receipt
+from fencepost.outward import Class
 from fencepost.parts import NOTHING
 
 COMMANDS_AT_ONCE = 4
@@ -272,6 +276,38 @@ class Verbs(ABC):
     def token_revoke(self, token_id: str) -> Receipt:
         """End a token, from this commit on."""
         return self.receipt_of(TokenRevoke(token_id), None)
+
+    # -- destinations
+
+    def destination_set(
+        self, queue: str, address: str | None = None, *, class_: Class | None = None,
+        options: dict[str, Any] | None = None, stopped: Any = NOTHING,
+        idempotency_key: str | None = None,
+    ) -> Receipt:  # fmt: skip
+        """Say where the obligations on a queue go (docs/deliveries.md). What is left out stays;
+        `stopped` says why nothing is to be delivered, None has it go on."""
+        command = DestinationSet(queue, address, class_, options, stopped)
+        return self.receipt_of(command, idempotency_key)
+
+    @asks
+    def destination_secret(
+        self, queue: str, secret: str | None = None, *,
+        keep_seconds: int = destinations.KEEP_SECONDS, idempotency_key: str | None = None,
+    ) -> Asking[tuple[Receipt, str]]:  # fmt: skip
+        """Sign what goes there with a new secret, or with the one that is given; with those before
+        it for `keep_seconds` more. Returns it beside the receipt."""
+        text = destinations.new_secret() if secret is None else secret
+        command = DestinationSecret(queue, text, keep_seconds)
+        return (yield from answered(self.receipt_of(command, idempotency_key))), text
+
+    def destination_advance(
+        self, queue: str, *, expected_sequence: int, sequence: int, head: str | None = None,
+        heard: int | None = None, announced: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Receipt:  # fmt: skip
+        """Move on what is known of a receiver. Raises StaleSequence where somebody else has."""
+        command = DestinationAdvance(queue, expected_sequence, sequence, head, heard, announced)
+        return self.receipt_of(command, idempotency_key)
 
 
 # Without a key they leave nothing where they find nothing; a random one would leave an entry each.

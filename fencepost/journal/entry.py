@@ -95,6 +95,7 @@ def body(
     result_sha256: bytes | None = None,
     note: str = "",
     token_sha256: bytes | None = None,
+    destination: bytes | None = None,
 ) -> bytes:
     """The entry's bytes. `note` is one more member, `"note":{…}`, already canonical."""
     request = commit(b"request", salt, request_sha256).hex()
@@ -111,8 +112,13 @@ def body(
         if token_sha256 is not None
         else ""
     )
+    place = (
+        f'"destination":"{commit(b"destination", salt, destination).hex()}",'
+        if destination is not None
+        else ""
+    )
     return (
-        f'{{"actor":"{heading.actor}","at":"{to_rfc3339(heading.at)}","epoch":{heading.epoch},'
+        f'{{"actor":"{heading.actor}","at":"{to_rfc3339(heading.at)}",{place}"epoch":{heading.epoch},'
         f'{keyed}{noted}{queued}"request":"{request}",{handed}"scope":"{heading.scope}",'
         f'"tasks":[{",".join(items)}],{let_in}"v":{VERSION},"verb":"{heading.verb}",'
         f'"writer":"{heading.writer_id}"}}'

@@ -173,6 +173,7 @@ class Batch:
         task: TaskRow | None = None,
         note: str = "",
         token_sha256: bytes | None = None,
+        destination: bytes | None = None,
     ) -> Receipt:
         """Append the command's entry. Its bytes are the receipt, now and at every replay.
 
@@ -190,7 +191,8 @@ class Batch:
         key, result_sha256 = (request.key, request.result_sha256) if own else (None, None)
         body = entry.body(
             heading, items, salt, request.sha256,
-            queue=queue, key=key, result_sha256=result_sha256, note=note, token_sha256=token_sha256,
+            queue=queue, key=key, result_sha256=result_sha256, note=note,
+            token_sha256=token_sha256, destination=destination,
         )  # fmt: skip
         assert len(body) <= MAX_ENTRY_BYTES, "entry_too_large was not seen in time"
         self.last_entry = self.next_entry

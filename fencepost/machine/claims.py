@@ -7,11 +7,12 @@ from typing import Any
 
 from fencepost.commands import Claim, LeaseCommand, Release, Renew, Request, Sweep
 from fencepost.fields import MAX_SWEEP
+from fencepost.issues import in_order
 from fencepost.journal import entry
 from fencepost.machine.batch import Batch, Verdict, accept, refuse
 from fencepost.machine.rows import QueueRow
 from fencepost.model import Caller, QueueSettings, TaskRow
-from fencepost.rules import limits, retry
+from fencepost.rules import destinations, limits, retry
 from fencepost.rules.fence import held_last, lapsed, lease_issues
 from fencepost.rules.lifecycle import state_issue
 
@@ -22,15 +23,15 @@ def claim(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
     assert isinstance(command, Claim)
     queues = _queues(batch, caller.scope, command, task)
     codes = batch.blocked()
-    if queues and all(limits.queue_paused(queue.settings) for queue in queues):
+    open_queues = [queue for queue in queues if not _closed(batch, queue)]
+    if queues and not open_queues:
         codes.append("queue_paused")
     if any(limits.lease_too_long(command.lease_seconds, queue.settings) for queue in queues):
         codes.append("lease_too_long")
     if task is not None and (code := state_issue("claim", task.state)):
         codes.append(code)
     if codes:
-        return refuse(codes, command)
-    open_queues = [queue for queue in queues if not queue.settings.paused]
+        return refuse(codes, command, _why_closed(batch, queues, codes))
     taken = Candidates(batch, open_queues, task).take(command.limit)
     settle_lapsed(batch, caller, request, spent(batch, open_queues, task))
     if not taken and (request.key is None or request.waits):
@@ -49,6 +50,24 @@ def _queues(
     names = (task.queue,) if task is not None else command.queues or ()
     rows = (batch.loaded.queues.get((scope, name)) for name in names)
     return [row for row in rows if row is not None]
+
+
+def _closed(batch: Batch, queue: QueueRow) -> str | None:
+    """A claim finds nothing on it: it is paused, or a destination that is stopped."""
+    row = batch.loaded.destinations.get((queue.scope, queue.queue))
+    return limits.queue_paused(queue.settings) or destinations.stopped(row)
+
+
+def _why_closed(batch: Batch, queues: list[QueueRow], codes: list[str]) -> str:
+    """Which of the queues are stopped, and why; empty where something else leads."""
+    rows = (batch.loaded.destinations.get((queue.scope, queue.queue)) for queue in queues)
+    told = [
+        f"{row.queue} is stopped: {row.stopped}"
+        for row in rows
+        if row is not None and destinations.stopped(row)
+    ]
+    leads = told and in_order(codes)[0] == "queue_paused"
+    return f"claim: {'; '.join(told)}; start it with destination.set" if leads else ""
 
 
 class Candidates:

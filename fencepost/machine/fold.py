@@ -8,6 +8,9 @@ from fencepost.commands import (
     Claim,
     Command,
     Complete,
+    DestinationAdvance,
+    DestinationSecret,
+    DestinationSet,
     Enqueue,
     LeaseCommand,
     Request,
@@ -15,7 +18,16 @@ from fencepost.commands import (
 )
 from fencepost.fields import MAX_DESTINATIONS, MAX_ENTRY_BYTES
 from fencepost.journal.entry import longest
-from fencepost.machine import claims, operators, results, retention, settings, tasks, tokens
+from fencepost.machine import (
+    claims,
+    destinations,
+    operators,
+    results,
+    retention,
+    settings,
+    tasks,
+    tokens,
+)
 from fencepost.machine.batch import Batch, Verdict, lookup_of, refuse
 from fencepost.machine.needs import Sent
 from fencepost.machine.rows import Changes, Loaded
@@ -24,6 +36,7 @@ from fencepost.rules import authority
 from fencepost.rules.fence import lapsed
 
 Decide = Callable[[Batch, Caller, Request, TaskRow | None], Verdict]
+OF_A_DESTINATION = (DestinationSet, DestinationSecret, DestinationAdvance)
 
 VERBS: dict[str, Decide] = {
     "enqueue": tasks.enqueue,
@@ -46,6 +59,9 @@ VERBS: dict[str, Decide] = {
     "clock.reset": settings.clock_reset,
     "token.create": tokens.create,
     "token.revoke": tokens.revoke,
+    "destination.set": destinations.change,
+    "destination.secret": destinations.sign,
+    "destination.advance": destinations.advance,
 }
 
 
@@ -89,6 +105,9 @@ def _no_authority(
         code = authority.hidden_task(caller, task)
     elif code is None and isinstance(command, TokenRevoke):
         code = authority.hidden_token(caller, loaded.tokens.get(command.token_id))
+    elif code is None and isinstance(command, OF_A_DESTINATION):
+        known = loaded.destinations.get((caller.scope, command.queue))
+        code = authority.hidden_destination(command, known)
     if code is not None or authority.on_any_queue(caller):
         return code
     for queue in _queues_of(command, task):
@@ -100,7 +119,7 @@ def _no_authority(
 
 
 def _queues_of(command: Command, task: TaskRow | None) -> Iterable[str]:
-    if isinstance(command, Enqueue):
+    if isinstance(command, (Enqueue, *OF_A_DESTINATION)):
         return (command.queue,)
     if isinstance(command, Claim) and command.queues is not None:
         return command.queues

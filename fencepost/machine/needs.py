@@ -8,6 +8,9 @@ from fencepost.commands import (
     Claim,
     Command,
     Complete,
+    DestinationAdvance,
+    DestinationSecret,
+    DestinationSet,
     Enqueue,
     Erase,
     Purge,
@@ -27,7 +30,10 @@ from fencepost.rules.authority import actor_of
 Sent = tuple[Caller, Request]
 
 ALONE = frozenset(
-    ["queue.set", "scope.set_policy", "scope.revoke", "clock.reset", "token.create", "token.revoke"]
+    [
+        *("queue.set", "scope.set_policy", "scope.revoke", "clock.reset"),
+        *("token.create", "token.revoke", "destination.set", "destination.secret"),
+    ]
 )
 """Verbs that change what others are judged by: no other transaction may go on beside them."""
 
@@ -41,6 +47,8 @@ class Needs:
     digests_of_tokens: set[bytes] = field(default_factory=set)
     queues: set[tuple[str, str]] = field(default_factory=set)
     all_queues: set[str] = field(default_factory=set)
+    destinations: set[tuple[str, str]] = field(default_factory=set)
+    claimed: set[str] = field(default_factory=set)
     tasks: set[tuple[str, str]] = field(default_factory=set)
     lookups: set[str] = field(default_factory=set)
     digests: set[tuple[str, bytes]] = field(default_factory=set)
@@ -53,8 +61,8 @@ class Needs:
     children: set[str] = field(default_factory=set)
 
     def names_tasks(self) -> bool:
-        """A command names a task, or a task's key."""
-        return bool(self.tasks or self.keys)
+        """A command names a task, a task's key, or a destination: rows that others may hold."""
+        return bool(self.tasks or self.keys or self.destinations)
 
     def names_all(self) -> bool:
         """Nothing is to be looked for beyond what the commands name."""
@@ -116,6 +124,8 @@ def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
         for queue in command.queues or ():
             wanted.queues.add((scope, queue))
             _add(wanted.claims, (scope, queue), command.limit)
+        if command.task_id is not None:
+            wanted.claimed.add(command.task_id)
     elif isinstance(command, Review):
         wanted.revisions.add((command.task_id, command.revision))
     elif isinstance(command, Purge):
@@ -126,6 +136,9 @@ def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
         wanted.children.add(command.task_id)
     elif isinstance(command, QueueSet):
         wanted.all_queues.add(scope)
+    elif isinstance(command, DestinationSet | DestinationSecret | DestinationAdvance):
+        wanted.queues.add((scope, command.queue))
+        wanted.destinations.add((scope, command.queue))
     elif isinstance(command, TokenCreate):
         wanted.digests_of_tokens.add(bytes.fromhex(command.token_sha256))
     elif isinstance(command, TokenRevoke):

@@ -7,6 +7,7 @@ from typing import Any
 
 from fencepost.machine.drawing import Draw, Drawn
 from fencepost.model import QueueSettings, Receipt, Scope, StoreState, TaskRow, Token
+from fencepost.outward import Destination
 from fencepost.record import dataclass, field
 
 
@@ -69,6 +70,7 @@ class Loaded:
     scopes: dict[str, Scope] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
     digests_of_tokens: dict[bytes, str] = field(default_factory=dict)
+    destinations: dict[tuple[str, str], Destination] = field(default_factory=dict)
     queues: dict[tuple[str, str], QueueRow] = field(default_factory=dict)
     last_queue: int = 0
     tasks: dict[str, TaskRow] = field(default_factory=dict)
@@ -118,12 +120,16 @@ class Changes:
     `named` are (task, entry) of entries that name a task without changing it, `tokens` new ones
     with their digests, `revoked` (when, token id). `remarks` are progress and log by task, None
     where what is there stays; of the tasks in `unremarked` what was there goes before.
+    `destinations` stand beside the position at which each must still be; None: it is new.
     """
 
     scopes: dict[str, Scope] = field(default_factory=dict)
     tokens: list[tuple[Token, bytes]] = field(default_factory=list)
     revoked: list[tuple[int, str]] = field(default_factory=list)
     queues: dict[tuple[str, str], QueueRow] = field(default_factory=dict)
+    destinations: dict[tuple[str, str], tuple[int | None, Destination]] = field(
+        default_factory=dict
+    )
     inserted: dict[str, TaskRow] = field(default_factory=dict)
     payloads: list[tuple[int, bytes, bytes]] = field(default_factory=list)
     updated: dict[str, TaskRow] = field(default_factory=dict)

@@ -36,9 +36,11 @@ def queue_set(batch: Batch, caller: Caller, request: Request, task: TaskRow | No
 
 
 def _mark_destinations(batch: Batch, scope: str) -> None:
-    """All queues of the scope are loaded: whether each is named by any of them."""
+    """All queues of the scope are loaded, and its destinations: whether each is one, or is named by
+    any of the others."""
     rows = [row for row in batch.loaded.queues.values() if row.scope == scope]
     named = {name for row in rows for name in row.settings.destinations}
+    named.update(queue for place, queue in batch.loaded.destinations if place == scope)
     for row in rows:
         if row.is_destination != (row.queue in named):
             row.is_destination = row.queue in named
@@ -51,6 +53,9 @@ def _contradiction(batch: Batch, scope: str, queue: str, after: QueueSettings) -
         return "lease_seconds is above max_lease_seconds"
     if after.lease_seconds > after.max_hold_seconds:
         return "lease_seconds is above max_hold_seconds"
+    row = batch.loaded.destinations.get((scope, queue))
+    if row is not None and row.class_ == "unfenced" and after.on_lapse != "reconcile":
+        return "an unfenced destination has on_lapse = reconcile"
     own = batch.loaded.queues.get((scope, queue))
     if after.destinations and own is not None and own.is_destination:
         return "a destination has no destinations of its own"

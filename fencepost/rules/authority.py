@@ -7,25 +7,30 @@ from fencepost.commands import (
     Claim,
     Command,
     Complete,
+    DestinationAdvance,
+    DestinationSecret,
+    DestinationSet,
     Enqueue,
     QueueSet,
     Sweep,
     TokenCreate,
 )
 from fencepost.model import EVERY_SCOPE, Caller, Kind, Scope, TaskRow, Token
+from fencepost.outward import Destination
 
 WORKING = frozenset({"claim", "renew", "submit", "complete", "fail", "release"})
 MAY: dict[Kind, frozenset[str]] = {
     "operator": frozenset(COMMANDS) - {"review"},
     "producer": frozenset({"enqueue", "cancel"}),
     "worker": WORKING,
-    "dispatcher": WORKING,
+    "dispatcher": WORKING | {"destination.set", "destination.advance", "resolve"},
     "human": frozenset({"review", "resolve", "cancel", "requeue"}),
     "auditor": frozenset(),
 }
 # What the store's operator can still do in a revoked scope: lift it, or see that content and
 # tokens go.
 IN_REVOKED_SCOPE = frozenset({"scope.revoke", "erase", "purge", "clock.reset", "token.revoke"})
+NAMES_A_QUEUE = (Enqueue, Sweep, DestinationSet, DestinationSecret, DestinationAdvance)
 SEES_ALL: tuple[Kind, ...] = ("operator", "auditor")
 # Who may know the lineage of writers: a dispatcher shows it to receivers.
 SEES_WRITERS: tuple[Kind, ...] = ("operator", "dispatcher", "auditor")
@@ -52,10 +57,21 @@ def unauthenticated(caller: Caller, token: Token | None, now: int) -> str | None
 
 def forbidden(caller: Caller, command: Command) -> str | None:
     """The caller's kind may not send this verb, or it acts for another worker than its own."""
-    if command.verb not in MAY[caller.kind]:
+    if command.verb not in MAY[caller.kind] or _above_a_dispatcher(caller, command):
         return "forbidden"
     bound = caller.kind in ("worker", "dispatcher")
     return "forbidden" if bound and actor_of(caller, command) != caller.actor else None
+
+
+def _above_a_dispatcher(caller: Caller, command: Command) -> bool:
+    """A dispatcher stops a destination that nothing may be sent to any more, and moves on where it
+    has delivered. To say where one is, to have it go on or begin anew is the operator's."""
+    if caller.kind != "dispatcher":
+        return False
+    if isinstance(command, DestinationSet):
+        only = command.members.keys() == {"verb", "queue", "stopped"}
+        return not only or command.stopped is None
+    return isinstance(command, DestinationAdvance) and command.sequence < command.expected_sequence
 
 
 def beyond_scope(caller: Caller, command: Command) -> str | None:
@@ -84,7 +100,7 @@ def _named(command: Command) -> tuple[str, ...]:
         return tuple(new.queue for new in command.followups)
     if isinstance(command, QueueSet):
         return (command.queue, *command.settings.get("destinations", ()))
-    if isinstance(command, (Enqueue, Sweep)) and command.queue is not None:
+    if isinstance(command, NAMES_A_QUEUE) and command.queue is not None:
         return (command.queue,)
     return ()
 
@@ -114,6 +130,17 @@ def hidden_token(caller: Caller, token: Token | None) -> str | None:
         return "not_found"
     shown = token.scope == caller.scope or (token.scope == EVERY_SCOPE and caller.every_scope)
     return None if shown else "not_found"
+
+
+def hidden_destination(command: Command, known: Destination | None) -> str | None:
+    """No such destination; the command that brings one about says where it is."""
+    made = isinstance(command, DestinationSet) and command.address is not None
+    return None if known is not None or made else "not_found"
+
+
+def sees_secrets(caller: Caller) -> bool:
+    """Who is told all of a destination that he sees: who set it, and who delivers there."""
+    return caller.kind in ("operator", "dispatcher")
 
 
 def on_any_queue(caller: Caller) -> bool:

@@ -15,7 +15,13 @@ from fencepost.machine.retention import ERASED_AT_ONCE, retention
 from fencepost.machine.rows import Loaded, QueueRow, Stored
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import Scope, StoreState, TaskRow
-from fencepost.storage.rows import queue_row, request_id, task_row, token_row
+from fencepost.storage.rows import (
+    destination_row,
+    queue_row,
+    request_id,
+    task_row,
+    token_row,
+)
 from fencepost.storage.steps import Ask, Steps, one, together
 
 TimeOf = Callable[[StoreState, int | None], tuple[int, int]]
@@ -84,6 +90,7 @@ def load(
     yield from _scopes_and_queues(loaded, wanted, first)
     yield from _tokens(loaded, wanted, first)
     yield from _tasks(loaded, wanted, first)
+    yield from _rows_of_destinations(loaded, wanted)
     yield from _destinations(loaded)
     if by_name:
         if known:
@@ -223,6 +230,26 @@ def _add_tasks(loaded: Loaded, rows: Sequence[tuple[Any, ...]]) -> Steps[list[Ta
             task = loaded.tasks[row[1]] = task_row(row, queues[row[2]])
         tasks.append(task)
     return tasks
+
+
+def _rows_of_destinations(loaded: Loaded, wanted: Needs) -> Steps[None]:
+    """Where obligations go: what commands name, held; and what a claim is judged by."""
+    for scope in sorted(wanted.all_queues):
+        _add_destinations(loaded, (yield one("destinations_of_scope", scope=scope)))
+    held = [loaded.queues[place].id for place in wanted.destinations if place in loaded.queues]
+    if held:
+        _add_destinations(loaded, (yield one("destinations_held", ids=sorted(held))))
+    rows = (loaded.tasks.get(task_id) for task_id in wanted.claimed)
+    places = {*wanted.claims, *((row.scope, row.queue) for row in rows if row is not None)}
+    found = (loaded.queues.get(place) for place in places - loaded.destinations.keys())
+    claimed = [queue.id for queue in found if queue is not None and queue.is_destination]
+    if claimed:
+        _add_destinations(loaded, (yield one("destinations_by_queue", ids=sorted(claimed))))
+
+
+def _add_destinations(loaded: Loaded, rows: Sequence[tuple[Any, ...]]) -> None:
+    for scope, queue, *columns in rows:
+        loaded.destinations[scope, queue] = destination_row(queue, columns)
 
 
 def _destinations(loaded: Loaded) -> Steps[None]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
+from fencepost.destinations import Columns, of_columns
 from fencepost.machine.rows import QueueRow
 from fencepost.model import QueueSettings, TaskRow, Token
+from fencepost.outward import Destination
 
 
 def queue_row(row: tuple[Any, ...]) -> QueueRow:
@@ -22,6 +25,11 @@ def token_row(row: tuple[Any, ...]) -> Token:
     token_id, scope, kind, actor, queues, *times = row
     names = None if queues is None else frozenset(json.loads(queues))
     return Token(token_id, scope, kind, actor, names, *times)
+
+
+def destination_row(queue: str, columns: Sequence[Any]) -> Destination:
+    """A destination out of its columns."""
+    return of_columns(queue, cast(Columns, tuple(columns)))
 
 
 def task_row(row: tuple[Any, ...], queue: QueueRow) -> TaskRow:

@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from fencepost.destinations import columns
 from fencepost.issues import GuardTripped
 from fencepost.machine.rows import Changes, Loaded, Stored
 from fencepost.machine.tasks import task_lookup
@@ -31,6 +32,7 @@ Bury = Callable[[str], bytes]
 def save(changes: Changes, loaded: Loaded, bury: Bury) -> Steps[None]:
     """All changes of a batch, inside the transaction that loaded its rows."""
     asks = [*_places(changes), *_tokens(changes), *_tasks(changes, loaded)]
+    asks += _destinations(changes, loaded)
     if changes.end_leases and changes.store is not None:
         asks.append(one("end_leases", now=loaded.wall, floor=changes.store.floor))
         asks.append(one("wait_again", now=loaded.wall))
@@ -66,7 +68,9 @@ def _written(asks: list[Ask]) -> Steps[None]:
             raise GuardTripped("update_store: the store's row changed while it was held; a bug")
 
 
-GUARDED = frozenset(["revoke_token", "update_task", "close_commitment", "delete_task"])
+GUARDED = frozenset(
+    ["revoke_token", "update_destination", "update_task", "close_commitment", "delete_task"]
+)
 
 
 def _places(changes: Changes) -> Iterator[Ask]:
@@ -80,6 +84,20 @@ def _places(changes: Changes) -> Iterator[Ask]:
             (q.id, q.scope, q.queue, json.dumps(q.settings.to_json()), int(q.is_destination))
             for q in changes.queues.values()
         ])  # fmt: skip
+
+
+def _destinations(changes: Changes, loaded: Loaded) -> Iterator[Ask]:
+    new, old = [], []
+    for place, (sequence, row) in changes.destinations.items():
+        queue_id = loaded.queues[place].id
+        if sequence is None:
+            new.append((queue_id, *columns(row)))
+        else:
+            old.append((*columns(row), queue_id, sequence))
+    if new:
+        yield many("insert_destination", new)
+    if old:
+        yield many("update_destination", old)
 
 
 def _tokens(changes: Changes) -> Iterator[Ask]:

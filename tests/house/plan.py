@@ -8,10 +8,11 @@ NAME = "fencepost"
 FLOORS = [
     "log record version",
     "issues clock",
+    "outward",
     "lineage",
     "canonical model tokens alone",
     "fields",
-    "parts",
+    "parts destinations",
     "commands",
     "rules journal",
     "machine",
@@ -37,8 +38,8 @@ SIDEWAYS: dict[tuple[str, str], str] = {
 # The same for an import under `if TYPE_CHECKING`, which nothing runs.
 FOR_TYPES = {("issues", "model"): "a refusal carries its Outcome"}
 ROOT_MAY_IMPORT = {
-    "handle", "model", "commands", "issues", "opening", "parts", "remote", "version",
-    "worker",
+    "handle", "model", "commands", "issues", "opening", "outward", "parts", "remote",
+    "version", "worker",
 }  # fmt: skip
 
 PURE_ROOMS = ("rules", "machine", "journal")

@@ -60,6 +60,19 @@ create table fencepost_queue (
     unique (scope, queue)
 );
 
+create table fencepost_destination (
+    queue_id bigint primary key,
+    address text not null,
+    class text not null,
+    options text not null,
+    secrets text not null,
+    stopped text,
+    sequence bigint not null check (sequence between 0 and 999999999999999),
+    head text,
+    heard bigint not null,
+    announced text
+);
+
 create table fencepost_token (
     token_id text primary key,
     sha256 bytea not null check (length(sha256) = 32),

@@ -8,13 +8,11 @@ from fencepost import fields
 from fencepost.clock import to_rfc3339
 from fencepost.commands import Claim
 from fencepost.handle import masking
-from fencepost.handle import masking
 from fencepost.handle.journal import turned_away
 from fencepost.handle.pages import Pages
 from fencepost.issues import error_for
 from fencepost.machine.rows import QueueRow
 from fencepost.model import EVERY_SCOPE, Outcome, QueueSettings, Scope, Token, Writer
-from fencepost.outward import Destination
 from fencepost.outward import Destination
 from fencepost.rules import authority
 from fencepost.storage import reading
@@ -45,27 +43,6 @@ class Places(Pages):
             row for row in map(queue_row, rows)
             if not authority.hidden_queue(self.caller, row.queue)
         ]  # fmt: skip
-
-    def destination(self, queue: str) -> Destination:
-        """Where the obligations of a queue go. Its secrets, and what may be one in its address and
-        headers, are told to operator and dispatcher alone. Raises NotFound."""
-        fields.name(queue, "queue")
-        for destination in self.destinations():
-            if destination.queue == queue:
-                return destination
-        raise error_for(not_found(f"scope {self.caller.scope} has no destination {queue}"))
-
-    def destinations(self) -> list[Destination]:
-        """All destinations of the scope that have an address, by name; as `destination` tells
-        them."""
-        self._may_read()
-        rows = self._store.read(rows_of("destinations_of_scope", scope=self.caller.scope))
-        found = [
-            destination_row(queue, columns) for _, queue, *columns in rows
-            if not authority.hidden_queue(self.caller, queue)
-        ]  # fmt: skip
-        shown = authority.sees_secrets(self.caller)
-        return found if shown else [masking.for_others(one) for one in found]
 
     def destination(self, queue: str) -> Destination:
         """Where the obligations of a queue go. Its secrets, and what may be one in its address and

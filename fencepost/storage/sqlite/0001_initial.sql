@@ -66,21 +66,6 @@ create table fencepost_destination (
     announced text
 ) strict;
 
--- Where the obligations of a queue are delivered to. `options` (those that differ from their default)
--- and `secrets` are JSON; `head` is hex.
-create table fencepost_destination (
-    queue_id integer primary key references fencepost_queue (id),
-    address text not null,
-    class text not null,
-    options text not null,
-    secrets text not null,
-    stopped text,
-    sequence integer not null check (sequence between 0 and 999999999999999),
-    head text,
-    heard integer not null,
-    announced text
-) strict;
-
 -- Who may come in over the network. Of the token itself only its SHA-256 is kept; `scope` is * for
 -- every scope, `queues` a sorted JSON list of names or null for all.
 create table fencepost_token (

@@ -11,7 +11,6 @@ drop table if exists fencepost_payload;
 drop table if exists fencepost_task;
 drop table if exists fencepost_token;
 drop table if exists fencepost_destination;
-drop table if exists fencepost_destination;
 drop table if exists fencepost_queue;
 drop table if exists fencepost_scope;
 drop table if exists fencepost_writer;

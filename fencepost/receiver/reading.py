@@ -32,7 +32,8 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._:@-]{0,63}"
 _STREAM = re.compile(rf"[!-.0-~]{{1,128}}/{_NAME}/{_NAME}")
 _SUBJECT = re.compile(rf"{_NAME}/{_UUID.pattern}")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
+# Six digits and Z, always: then the order of the texts is the order of the times.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 _HELLO = {
     "hello", "stream", "epoch", "incarnation", "lineage", "after", "limit", "sequence", "head",
     "adopt", "ask_only",
@@ -113,8 +114,8 @@ def read_hello(body: bytes) -> Hello:
     if type(ask_only) is not bool:
         raise Malformed("ask_only is not true or false")
     sequence, head = members.get("sequence"), members.get("head")
-    if (sequence is None) != (head is None):
-        raise Malformed("sequence and head go together")
+    if sequence is None and head is not None:
+        raise Malformed("a head has a sequence")
     return Hello(
         stream=_matching(members, "stream", _STREAM),
         writer=writer,

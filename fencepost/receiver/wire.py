@@ -35,6 +35,7 @@ CODES: dict[str, tuple[int, str]] = {
     "malformed": (400, "the body is not what the protocol says"),
     "bad_signature": (401, "not signed by whoever has the secret, or not now"),
     "adopt_forbidden": (403, "nobody may take a stream over here, or not with this secret"),
+    "stream_refused": (403, "this stream may not come here"),
     "method_not_allowed": (405, "deliveries are posted"),
     "effect_conflict": (409, "this operation has an effect here, made of other data"),
     "old_epoch": (409, "a writer of a later epoch has taken the stream over"),

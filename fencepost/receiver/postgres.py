@@ -1,0 +1,122 @@
+"""Effects and receipts in a PostgreSQL database, with psycopg 3."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import psycopg
+
+from .store import EffectBroke, Unavailable, make_tables, statements
+
+_STATEMENTS = statements("postgres.sql")
+_DEADLOCK, _SERIALIZATION = "40P01", "40001"
+_TABLES_LOCK = 0x66656E6365  # whoever makes the tables is alone
+
+
+class PostgresStore:
+    """`PostgresStore("postgresql://…")`. Effects get the `psycopg.Connection`.
+
+    The tables are made in the first schema of the search path. A commit is on the disk of the
+    server: `synchronous_commit` is raised from `off`, and left alone where it is stricter.
+    """
+
+    def __init__(self, dsn: str, *, lock_seconds: float = 5.0) -> None:
+        self._dsn = dsn
+        self._lock_seconds = lock_seconds
+        self._connection: psycopg.Connection[Any] | None = None
+        self._batch = ExitStack()
+        self._attempt = ExitStack()
+        self.name = "PostgreSQL"
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]:
+        """The one connection; open."""
+        if self._connection is None:
+            raise Unavailable(f"{self.name} is not connected")
+        return self._connection
+
+    def open(self) -> None:
+        """Connect, and make sure of the tables."""
+        if self._connection is not None:
+            return
+        try:
+            self._connection = psycopg.connect(self._dsn, autocommit=True)
+            info = self._connection.info
+            self.name = f"{info.dbname} at {info.host or 'a local socket'}"
+            self.begin()
+            self.connection.execute(_STATEMENTS["lock_tables"], {"key": _TABLES_LOCK})
+            make_tables(self)
+            self.commit()
+        except psycopg.Error as error:
+            self.rollback()
+            self.close()
+            raise Unavailable(f"{self.name}: {type(error).__name__}") from error
+        except BaseException:
+            self.rollback()
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def begin(self) -> None:
+        """Begin a transaction whose commit waits for the disk."""
+        self._batch = ExitStack()
+        self._batch.enter_context(self.connection.transaction())
+        wait = str(round(self._lock_seconds * 1000))
+        self.connection.execute(_STATEMENTS["settle"], {"lock_timeout": wait})
+
+    def commit(self) -> None:
+        """An error means that the outcome is not known."""
+        self._in_transaction()
+        self._batch.close()
+
+    def rollback(self) -> None:
+        """Undo everything; a connection that cannot is closed, which does it too."""
+        for stack in (self._attempt, self._batch):
+            with suppress(psycopg.Error):
+                stack.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
+        self._attempt, self._batch = ExitStack(), ExitStack()
+        connection = self._connection
+        if connection is None:
+            return
+        idle = psycopg.pq.TransactionStatus.IDLE
+        if connection.closed or connection.info.transaction_status != idle:
+            self.close()
+
+    def savepoint(self) -> None:
+        """From here on it is the effect's."""
+        self._attempt = ExitStack()
+        self._attempt.enter_context(self.connection.transaction())
+
+    def release(self) -> None:
+        """Keep it."""
+        self._in_transaction()
+        self._attempt.close()
+
+    def undo(self) -> None:
+        """Back to the savepoint."""
+        self._in_transaction()
+        self._attempt.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
+
+    def _in_transaction(self) -> None:
+        """An effect's own `COMMIT` has already made it last, without a receipt: say so, loudly."""
+        if self.connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+            raise EffectBroke("the effect has ended the transaction: it is there without a receipt")
+
+    def rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Run a named statement."""
+        cursor = self.connection.execute(_STATEMENTS[name], values)
+        return cursor.fetchall() if cursor.description else []
+
+    def passing(self, error: BaseException) -> bool:
+        """Whether others were in the way, or the connection is gone."""
+        if not isinstance(error, psycopg.Error):
+            return False
+        return error.sqlstate in (_DEADLOCK, _SERIALIZATION) or (
+            isinstance(error, psycopg.OperationalError) or self.connection.closed
+        )

@@ -5,13 +5,15 @@ psycopg makes arrays element by element in Python, which was half the time of wr
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from struct import Struct, calcsize
 from typing import Any
 
 NULL = b"\xff\xff\xff\xff"
-HEAD = struct.Struct(">iiIii")
-LENGTH = struct.Struct(">i").pack
+HEAD = Struct(">iiIii")
+LENGTH = Struct(">i").pack
+LENGTH_SIZE = 4
 PARAMETER = re.compile(r"%\((\w+)\)s::(\w+)\[\]")
 
 
@@ -26,21 +28,37 @@ _KINDS = {
 }  # fmt: skip
 
 
+# One value of each kind of number, whole: most commands come alone.
+_ALONE = {
+    kind: (Struct(f">iiIiii{code}").pack, calcsize(f">{code}"))
+    for kind, (_, code) in _KINDS.items() if code
+}  # fmt: skip
+
+
 def encode(kind: str, values: Sequence[Any]) -> Encoded:
     """The array of these values (None is null) of one of PostgreSQL's types above."""
     element, code = _KINDS[kind]
+    if code and len(values) == 1 and values[0] is not None:
+        pack, size = _ALONE[kind]
+        return Encoded(pack(1, 0, element, 1, 1, size, values[0]))
     flags, body = _numbers(values, code) if code else _blobs(values, kind == "text")
     return Encoded(HEAD.pack(1, flags, element, len(values), 1) + body)
 
 
 def _numbers(values: Sequence[int | None], code: str) -> tuple[int, bytes]:
-    size = struct.calcsize(f">{code}")
     if None in values:
-        parts = (NULL if v is None else struct.pack(f">i{code}", size, v) for v in values)
-        return 1, b"".join(parts)
+        one = Struct(f">i{code}")
+        size = one.size - LENGTH_SIZE
+        return 1, b"".join(NULL if v is None else one.pack(size, v) for v in values)
+    pack, size = _packs(code, len(values))
     flat: list[int] = [size] * (2 * len(values))
     flat[1::2] = values  # type: ignore[assignment]
-    return 0, struct.pack(">" + f"i{code}" * len(values), *flat)
+    return 0, pack(*flat)
+
+
+@lru_cache(256)
+def _packs(code: str, count: int) -> tuple[Callable[..., bytes], int]:
+    return Struct(">" + f"i{code}" * count).pack, calcsize(f">{code}")
 
 
 def _blobs(values: Sequence[Any], text: bool) -> tuple[int, bytes]:

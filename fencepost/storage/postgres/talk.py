@@ -64,6 +64,7 @@ class Link:
         self.prepares = prepares
         self.prepared: set[bytes] = set()
         self.first: list[Ask] = []
+        self.reader = Transformer(_ADAPTERS)
 
 
 def talk(link: Link, steps: Steps[T]) -> Talk[T]:
@@ -107,7 +108,7 @@ def exchange(link: Link, asks: list[Ask]) -> Talk[list[Any]]:
         if asked is None:
             link.prepared.add(name)
         else:
-            answers[id(asked)] = _answer(asked, result)
+            answers[id(asked)] = _answer(link, asked, result)
     return [answers.get(id(ask), 0 if ask.rows is not None else []) for ask in asks]
 
 
@@ -185,12 +186,11 @@ def _scalar(value: Any) -> bytes | None:
     return str(value).encode()
 
 
-def _answer(ask: Ask, result: pq.abc.PGresult) -> Any:
+def _answer(link: Link, ask: Ask, result: pq.abc.PGresult) -> Any:
     """What a step is sent: rows, or for many rows how many were changed."""
     if ask.rows is not None:
         return result.command_tuples or 0
     if result.status != pq.ExecStatus.TUPLES_OK:
         return []
-    reader = Transformer(_ADAPTERS)
-    reader.set_pgresult(result)
-    return reader.load_rows(0, result.ntuples, tuple)
+    link.reader.set_pgresult(result)
+    return link.reader.load_rows(0, result.ntuples, tuple)

@@ -1,35 +1,66 @@
-"""What PostgreSQL means to do for a statement whose parameters it does not know."""
+"""What PostgreSQL means to do for a statement, whatever it knows of the tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 
+import fencepost
 from fencepost.storage.postgres import talk
-from helpers.pg_stand import PgStand
+from helpers import postgres
+from helpers.pg_stand import KEPT, TABLES
 from helpers.plans import fill
 
 Node = dict[str, Any]
+State = tuple[str, psycopg.Connection[Any]]
+SAMPLES = {"bigint": "1", "integer": "'1'", "smallint": "1", "text": "'1'", "bytea": "'\\x31'"}
+PARAMETER = re.compile(r"\$\d+|'[^']*'::[a-z]+(?:\[\])?")
+LEADING = """
+    select i.relname, a.attname from pg_index x join pg_class i on i.oid = x.indexrelid
+        join pg_attribute a on a.attrelid = x.indrelid and a.attnum = x.indkey[0]
+    where starts_with(i.relname, 'fencepost_')
+"""
 
 
-def plan(connection: psycopg.Connection[Any], name: str, *, bare: bool = False) -> list[Node]:
-    """The nodes of the generic plan, under the settings of a transaction that writes, or `bare`:
-    as a reading connection has it."""
-    known = talk._KNOWN[name]
-    given = f"({', '.join(['null'] * len(known.names))})" if known.names else ""
+def plan(
+    connection: psycopg.Connection[Any], name: str, *, kept: bool = True, bent: str | None = None
+) -> list[Node]:
+    """The nodes of the plan under the settings of a transaction that writes: the generic one,
+    which a prepared statement keeps and which is made when it is first asked for on a connection,
+    or (not `kept`) one made for these parameters. `bent` is what stands there instead."""
+    kind = "generic" if kept else "custom"
+    statement = f"{kind}_{name}{'' if bent is None else '_bent'}"
+    prepared = "select parameter_types::text[] from pg_prepared_statements where name = %s"
+    if not connection.execute(prepared, (statement,)).fetchall():
+        known = talk._KNOWN[name] if bent is None else talk._statement(name, bent)
+        sql = f"prepare {statement} as {known.sql.decode()}"
+        connection.execute(sql)  # type: ignore[arg-type]
+    ((types,),) = connection.execute(prepared, (statement,)).fetchall()
+    given = f"({', '.join(map(_sample, types))})" if types else ""
     with connection.transaction(force_rollback=True):
-        if not bare:
-            connection.execute(talk.STATEMENTS["settings"])
-        connection.execute("set local plan_cache_mode = force_generic_plan")
-        connection.execute(f"prepare looked_at as {known.sql.decode()}")  # type: ignore[arg-type]
+        connection.execute(talk.STATEMENTS["settings"])
+        connection.execute(f"set local plan_cache_mode = force_{kind}_plan")  # type: ignore[arg-type]
         ((told,),) = connection.execute(
-            f"explain (format json) execute looked_at{given}"  # type: ignore[arg-type]
+            f"explain (format json) execute {statement}{given}"  # type: ignore[arg-type]
         ).fetchall()
-        connection.execute("deallocate looked_at")
-    return [node for top in told for node in nodes(top["Plan"])]
+        first = dict(connection.execute(LEADING).fetchall())
+    found = [node for top in told for node in nodes(top["Plan"])]
+    for node in found:
+        node["Leads"] = first.get(node.get("Index Name", ""))
+    return found
+
+
+def _sample(kind: str) -> str:
+    """A parameter of this type: of an array three, which are more than a table taken for empty
+    has."""
+    if kind.endswith("[]"):
+        return f"array[{', '.join([SAMPLES[kind[:-2]]] * 3)}]::{kind}"
+    return f"{SAMPLES[kind]}::{kind}"
 
 
 def nodes(node: Node) -> Iterator[Node]:
@@ -40,34 +71,65 @@ def nodes(node: Node) -> Iterator[Node]:
 
 
 def walks(found: list[Node]) -> list[str]:
-    """What goes through all rows of a table of ours: a scan of it, or of a whole index."""
+    """What goes through all rows of a table of ours: a scan of it, or of a whole index, which a
+    condition that leaves out its first column is too."""
     return [
         f"{node['Node Type']} of {node['Relation Name']}"
         for node in found
         if node.get("Relation Name", "").startswith("fencepost_")
-        and (node["Node Type"] == "Seq Scan" or ("Scan" in node["Node Type"] and "Index Cond"
-             not in node and "Recheck Cond" not in node and "TID Cond" not in node))
+        and (node["Node Type"] == "Seq Scan" or ("Scan" in node["Node Type"]
+             and not _searches(node)))
     ]  # fmt: skip
 
 
+def _searches(node: Node) -> bool:
+    if "Index Cond" in node:
+        leads = re.compile(rf'\((ROW\()?"?{node["Leads"]}"?[ ,]')
+        return leads.search(node["Index Cond"]) is not None
+    return "Recheck Cond" in node or "TID Cond" in node
+
+
 def searches(found: list[Node]) -> list[str]:
-    """`index (condition)` of each search by an index."""
+    """`index (condition)` of each search by an index; `?` stands for a parameter."""
     return [
-        f"{node['Index Name']} {node['Index Cond']}" for node in found if "Index Cond" in node
+        f"{node['Index Name']} {PARAMETER.sub('?', node['Index Cond'])}"
+        for node in found
+        if "Index Cond" in node
     ]
 
 
+def states() -> Iterator[State]:
+    """A filled store, by what the planner knows of it, with a connection that has kept the plans
+    of the states for which it was given before."""
+    with _store() as (fp, connect):
+        first = connect()
+        yield "new", first
+        fill(SimpleNamespace(fp=fp))
+        yield "filled since the plans were kept", first
+        yield "never analysed", connect()
+        connect().execute("vacuum analyze")
+        yield "analysed", connect()
+        for (table,) in first.execute(TABLES).fetchall():
+            if table not in KEPT:
+                first.execute(f"delete from {table}")
+        first.execute("analyze")
+        fill(SimpleNamespace(fp=fp))
+        yield "analysed while all rows were dead", connect()
+    with _store() as (fp, connect):
+        connect().execute("vacuum analyze")
+        first = connect()
+        yield "new and analysed", first
+        fill(SimpleNamespace(fp=fp))
+        yield "filled since the plans of an empty store were kept", first
+        yield "analysed while it was empty", connect()
+
+
 @contextmanager
-def stands() -> Iterator[Iterator[tuple[str, psycopg.Connection[Any]]]]:
-    """A store that is new, then filled, then known to the planner; with a connection of our own,
-    since the store's is its writer's."""
-    with PgStand() as stand, psycopg.connect(stand.url, autocommit=True) as connection:
+def _store() -> Iterator[tuple[Any, Callable[[], psycopg.Connection[Any]]]]:
+    """A new store, and what makes connections to it."""
+    with postgres.database() as url, ExitStack() as ends:
 
-        def states() -> Iterator[tuple[str, psycopg.Connection[Any]]]:
-            yield "empty", connection
-            fill(stand)
-            yield "filled", connection
-            connection.execute("vacuum analyze")
-            yield "analysed", connection
+        def connect() -> psycopg.Connection[Any]:
+            return ends.enter_context(psycopg.connect(url, autocommit=True))
 
-        yield states()
+        yield ends.enter_context(fencepost.open(url, create=True)), connect

@@ -121,7 +121,9 @@ create table fencepost_task (
 
 create unique index fencepost_task_id on fencepost_task (task_id);
 create unique index fencepost_task_key on fencepost_task (queue_id, key) where key is not null;
-create index fencepost_task_place on fencepost_task (queue_id, place, rank, id);
+-- Every task has a place; that it has one is said so that only whoever asks for a place is led here:
+-- of a table that it takes for empty the planner would search this index for an id or a key.
+create index fencepost_task_place on fencepost_task (queue_id, place, rank, id) where place >= 0;
 create index fencepost_task_parent on fencepost_task (parent) where parent is not null;
 
 create table fencepost_payload (

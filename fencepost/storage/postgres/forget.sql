@@ -2,11 +2,13 @@
 -- writing as in queries.sql.
 
 -- name: keys_of_task
-select number, key from fencepost_entry
-where key is not null and number = any(array(
-    select e.number from fencepost_entry e where e.task = %(task)s and e.task is not null
-    union select n.entry from fencepost_naming n where n.task = %(task)s
-    union select %(created_entry)s::bigint));
+select e.number, e.key
+from (select e.number from fencepost_entry e where e.task = %(task)s and e.task is not null
+        union all select n.entry from fencepost_naming n where n.task = %(task)s
+        union all select %(created_entry)s::bigint) about
+    cross join lateral (
+        select number, key from fencepost_entry where number = about.number offset 0) e
+where e.key is not null;
 
 -- name: bury
 insert into fencepost_tombstone (lookup, expires_at)
@@ -22,11 +24,12 @@ delete from fencepost_tombstone where expires_at < %(now)s;
 -- name: close_openings
 update fencepost_entry
 set key = null, request_id = null, salt = null, request_sha256 = null, result_sha256 = null
-where number = any(array(
-    select e.number from fencepost_entry e
-    where e.task = any(%(c1)s::bigint[]) and e.task is not null
-    union select n.entry from fencepost_naming n where n.task = any(%(c3)s::bigint[])
-    union select unnest(%(c2)s::bigint[])));
+where ctid = any(array(
+    select (select ctid from fencepost_entry where number = about.number)
+    from (select e.number from fencepost_entry e
+        where e.task = any(%(c1)s::bigint[]) and e.task is not null
+        union all select n.entry from fencepost_naming n where n.task = any(%(c3)s::bigint[])
+        union all select unnest(%(c2)s::bigint[])) about));
 
 -- name: entries_of_tasks
 -- those whose target is one of these tasks
@@ -40,8 +43,11 @@ select n.entry from fencepost_naming n where n.task = any(%(ids)s::bigint[]);
 -- Of these entries those of whose tasks none is left. One that is damaged names none.
 select e.number, e.key from fencepost_entry e
 where e.number = any(%(numbers)s::bigint[]) and not exists (
-    select 1 from fencepost_task t where t.task_id = any(array(
-        select (regexp_matches(encode(e.body, 'escape'), '"task_id":"([0-9a-f-]{36})"', 'g'))[1])));
+    select 1
+    from regexp_matches(encode(e.body, 'escape'), '"task_id":"([0-9a-f-]{36})"', 'g') named
+        cross join lateral (
+            select 1 from fencepost_task where task_id = named[1] offset 0) t
+    offset 0);
 
 -- name: close_entry
 update fencepost_entry
@@ -55,16 +61,18 @@ delete from fencepost_naming where task = any(%(c1)s::bigint[]);
 -- Of entries whose target is gone, this task or the one that brought it about, once no task is
 -- left whose beginning or end they tell: verify needs that word.
 update fencepost_entry e set body = null
-where e.number = any(array(
-        select x.number from fencepost_entry x
-        where x.task = any(%(c1)s::bigint[]) and x.task is not null
-        union select unnest(%(c2)s::bigint[]) union select unnest(%(c3)s::bigint[])))
+where e.ctid = any(array(
+        select (select ctid from fencepost_entry where number = about.number)
+        from (select x.number from fencepost_entry x
+            where x.task = any(%(c1)s::bigint[]) and x.task is not null
+            union all select unnest(%(c2)s::bigint[])
+            union all select unnest(%(c3)s::bigint[])) about))
     and e.task is not null and e.body is not null
-    and exists (select 1 from fencepost_node n where n.number = e.number)
-    and not exists (select 1 from fencepost_task t where t.id = e.task)
+    and exists (select 1 from fencepost_node n where n.number = e.number offset 0)
+    and not exists (select 1 from fencepost_task t where t.id = e.task offset 0)
     and not exists (
-        select 1 from fencepost_task c where c.parent = e.task
-            and e.number in (c.created_entry, c.entry));
+        select 1 from fencepost_task c where c.parent = e.task and c.parent is not null
+            and e.number in (c.created_entry, c.entry) offset 0);
 
 -- name: delete_payload
 delete from fencepost_payload where task = any(%(c1)s::bigint[]);
@@ -79,7 +87,9 @@ delete from fencepost_refused where task = any(%(c1)s::bigint[]);
 update fencepost_result set sha256 = null, body = null where task = any(%(c1)s::bigint[]);
 
 -- name: forget_key
-update fencepost_task set key = null, reason = null where id = any(%(c1)s::bigint[]);
+update fencepost_task set key = null, reason = null
+where ctid = any(array(
+    select (select ctid from fencepost_task where id = v.id) from unnest(%(c1)s::bigint[]) v (id)));
 
 -- name: delete_results
 delete from fencepost_result where task = any(%(c1)s::bigint[]);
@@ -88,4 +98,5 @@ delete from fencepost_result where task = any(%(c1)s::bigint[]);
 -- guard: the fence under which the task ended
 delete from fencepost_task t
 using unnest(%(c1)s::bigint[], %(c2)s::bigint[]) v (id, fence)
-where t.id = v.id and t.fence = v.fence and t.place >= 4;
+    cross join lateral (select ctid, place from fencepost_task where id = v.id offset 0) held
+where t.ctid = held.ctid and t.fence = v.fence and held.place >= 4;

@@ -6,6 +6,10 @@
 -- locked where it is free (skip locked), and the store's row is shared until the commit. What has a
 -- unique name is inserted in the order of names: who comes second waits for the first of those that
 -- they have in common, with none of the others in its hand.
+-- Rows are looked up one by one, behind `offset 0` or in a subquery that has one value, and what is
+-- found so is written by its place (`ctid`; its row is held): that is a search whatever the planner
+-- was told of a table. One that was analysed while it was empty it takes for empty, and to go
+-- through all of it then costs the same.
 
 -- name: begin
 begin isolation level read committed;
@@ -180,8 +184,8 @@ select t.id, t.task_id, t.queue_id, t.key, t.state, t.priority, t.due_at, t.atte
 -- each is looked up by itself: as long as few tasks are known to have a key, the planner would
 -- rather go through all that have one
 from fencepost_task t
-where t.key is not null and t.id = any(array(
-    select (select id from fencepost_task
+where t.task_id = any(array(
+    select (select task_id from fencepost_task
         where queue_id = j.queue_id and key = j.key and key is not null)
     from unnest(%(keys_1)s::bigint[], %(keys_2)s::text[]) j (queue_id, key)))
 order by t.task_id for update of t;
@@ -205,8 +209,8 @@ select commitment from fencepost_result where task = %(task)s and revision = %(r
 
 -- name: promote_due
 update fencepost_task set place = 0, rank = -priority
-where id = any(array(
-    select id from fencepost_task
+where ctid = any(array(
+    select ctid from fencepost_task
     where queue_id = %(queue_id)s and place = 1 and rank <= %(now)s
     order by rank limit 1000 for update skip locked
 ));
@@ -232,11 +236,13 @@ select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempt
     revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
     changed_at, content, created_entry, entry, parent, reason, erased
 from fencepost_task
-where queue_id = %(queue_id)s and place = %(place)s and rank <= %(before)s order by rank, id
+where queue_id = %(queue_id)s and place = %(place)s and place >= 0 and rank <= %(before)s
+order by rank, id
 limit %(limit)s for update skip locked;
 
 -- name: obligations_of
-select t.task_id from fencepost_task t
-where t.parent = %(task)s and t.erased = 0
+select t.task_id
+from (select * from fencepost_task where parent = %(task)s and parent is not null offset 0) t
+where t.erased = 0
     and (select q.is_destination from fencepost_queue q where q.id = t.queue_id) = 1
 order by t.id limit %(limit)s;

@@ -70,7 +70,8 @@ order by n.position limit %(limit)s;
 -- one another, since each is committed before the next is numbered
 select %(size)s + row_number() over (order by u.number), u.number, e.body
 from (select number from fencepost_unsealed order by number limit %(limit)s) u
-    left join fencepost_entry e on e.number = u.number
+    left join lateral (
+        select body from fencepost_entry where number = u.number offset 0) e on true
 order by u.number;
 
 -- name: unsealed_count
@@ -114,7 +115,7 @@ values (%(size)s, %(sealed_at)s, %(body)s);
 select q.queue, t.place, count(*), min(t.rank),
     count(*) filter (where t.place = 2 and t.rank <= %(now)s)
 from fencepost_queue q join fencepost_task t on t.queue_id = q.id
-where q.scope = %(scope)s group by q.queue, t.place order by q.queue, t.place;
+where q.scope = %(scope)s and t.place >= 0 group by q.queue, t.place order by q.queue, t.place;
 
 -- name: claimable
 -- for whoever waits: how many tasks a claim of this queue would look at, up to :limit of each kind

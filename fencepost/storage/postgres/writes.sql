@@ -38,7 +38,8 @@ from unnest(%(c1)s::text[], %(c2)s::smallint[], %(c3)s::bigint[], %(c4)s::bigint
     v (state, place, rank, due_at, attempt, round, revision, fence, epoch, policy_version,
         worker_id, granted_at, lease_expires_at, changed_at, entry, reason, erased, id,
         presented_fence, presented_revision)
-where t.id = v.id and t.fence = v.presented_fence
+    cross join lateral (select ctid from fencepost_task where id = v.id offset 0) held
+where t.ctid = held.ctid and t.fence = v.presented_fence
     and v.presented_revision in (-1, t.revision) and t.erased = 0;
 
 -- name: write_remark
@@ -60,7 +61,9 @@ from unnest(%(c1)s::bigint[], %(c2)s::bigint[], %(c3)s::integer[], %(c4)s::bytea
 -- guard: a commitment is closed once
 update fencepost_result r set commitment = v.commitment
 from unnest(%(c1)s::text[], %(c2)s::bigint[], %(c3)s::bigint[]) v (commitment, task, revision)
-where r.task = v.task and r.revision = v.revision and r.commitment = 'open';
+    cross join lateral (select ctid from fencepost_result
+        where task = v.task and revision = v.revision offset 0) held
+where r.ctid = held.ctid and r.commitment = 'open';
 
 -- name: insert_entry
 with written as (
@@ -90,9 +93,11 @@ on conflict (task, sha256) do nothing;
 -- name: bound_refused
 delete from fencepost_refused r
 using unnest(%(c1)s::bigint[], %(c2)s::bigint[], %(c3)s::bigint[]) v (queue_id, same, keep)
-where r.queue_id = v.queue_id and r.id <= coalesce((
-    select id from fencepost_refused where queue_id = v.same
-    order by id desc limit 1 offset v.keep), -1);
+    cross join lateral (
+        select kept.ctid
+        from (select ctid, id from fencepost_refused where queue_id = v.queue_id offset 0) kept
+        order by kept.id desc offset v.keep) held
+where r.ctid = held.ctid;
 
 -- name: end_leases
 update fencepost_task

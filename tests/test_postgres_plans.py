@@ -49,6 +49,9 @@ INTENDED = {
     "drop_bodies": ["fencepost_entry_pkey (number = ", "fencepost_entry_task (task = ANY",
                     "fencepost_task_pkey (id = e.task)", "fencepost_task_parent (parent = e.task)",
                     "fencepost_node_number (number = e.number)"],
+    "destinations_by_queue": ["fencepost_destination_pkey (queue_id = ", "fencepost_queue_pkey (id"],
+    "destinations_held": ["fencepost_destination_pkey (queue_id = ", "fencepost_queue_pkey (id = "],
+    "update_destination": ["fencepost_destination_pkey (queue_id = v.queue_id)"],
     "delete_task": ["fencepost_task_pkey (id = v.id)"],
     "unsealed": ["fencepost_entry_pkey (number = "],
     "node": ["fencepost_node_pkey ((level = ?) AND (\"position\" = ?))"],
@@ -66,6 +69,7 @@ WALKS = {
     "last_checkpoint": ("checkpoint", "backwards along the primary key, one row"),
     "end_leases": ("task", "all leases, when the clock was set back"),
     "wait_again": ("task", "all ready tasks, when the clock was set back"),
+    "destinations_of_scope": ("destination", "those of a scope, which are few, once in a while"),
     "revoke_token": ("token", "the tokens, which are few, once in a while"),
 }
 LOCKING = {"store_shared", "raise_mark", "ready_tasks_above", "ready_tasks_from"}

@@ -118,13 +118,15 @@ where q.scope = %(scope)s order by q.queue;
 -- name: destinations_by_queue
 select q.scope, q.queue, d.address, d.class, d.options, d.secrets, d.stopped, d.sequence, d.head,
     d.heard, d.announced
-from fencepost_destination d join fencepost_queue q on q.id = d.queue_id
+from fencepost_destination d
+    cross join lateral (select scope, queue from fencepost_queue where id = d.queue_id offset 0) q
 where d.queue_id = any(%(ids)s::bigint[]);
 
 -- name: destinations_held
 select q.scope, q.queue, d.address, d.class, d.options, d.secrets, d.stopped, d.sequence, d.head,
     d.heard, d.announced
-from fencepost_destination d join fencepost_queue q on q.id = d.queue_id
+from fencepost_destination d
+    cross join lateral (select scope, queue from fencepost_queue where id = d.queue_id offset 0) q
 where d.queue_id = any(%(ids)s::bigint[]) order by d.queue_id for no key update of d;
 
 -- name: insert_destination
@@ -145,7 +147,9 @@ from unnest(%(c1)s::text[], %(c2)s::text[], %(c3)s::text[], %(c4)s::text[], %(c5
     %(c11)s::bigint[])
     v (address, class, options, secrets, stopped, sequence, head, heard, announced, queue_id,
         presented)
-where d.queue_id = v.queue_id and d.sequence = v.presented;
+    cross join lateral (
+        select ctid from fencepost_destination where queue_id = v.queue_id offset 0) held
+where d.ctid = held.ctid and d.sequence = v.presented;
 
 -- name: receipts_by_key
 select e.key, e.number, e.body, e.salt, e.request_sha256, e.result_sha256, e.key, e.task

@@ -98,7 +98,7 @@ class Transport:
         try:
             connection.sock.settimeout(seconds)
             self._put(connection, method, self.origin.prefix + target, headers, body)
-            connection.response_class = partial(_Response, clock=self._clock, until=until)  # type: ignore[assignment]
+            connection.response_class = partial(TimedResponse, clock=self._clock, until=until)  # type: ignore[assignment]
             response = connection.getresponse()
             data = self._body(response, until)
             response.close()  # read1 does not tell it that all was read
@@ -130,7 +130,7 @@ class Transport:
                 connection = self._kept.pop()
             except IndexError:
                 return None
-            if _silent(connection):
+            if silent(connection.sock):
                 return connection
             connection.close()
 
@@ -211,7 +211,7 @@ class Transport:
         return data
 
 
-class _Response(HTTPResponse):
+class TimedResponse(HTTPResponse):
     """An answer whose head has to be there in time too: by itself each line, each byte of it and
     each `100 Continue` would have the whole time anew."""
 
@@ -241,10 +241,10 @@ class _InTime(RawIOBase):
         super().close()
 
 
-def _silent(connection: HTTPConnection) -> bool:
+def silent(sock: socket) -> bool:
     """Whether nothing has come on a kept connection: neither its end nor what nobody asked for."""
     try:
-        return not select.select([connection.sock], [], [], 0)[0]
+        return not select.select([sock], [], [], 0)[0]
     except ValueError:  # more descriptors than select knows: the exchange will tell
         return True
 

@@ -8,8 +8,7 @@ NAME = "fencepost"
 FLOORS = [
     "log record version",
     "issues clock",
-    "outward",
-    "lineage",
+    "outward lineage",
     "canonical model tokens alone",
     "fields",
     "parts destinations",
@@ -33,6 +32,8 @@ SIDEWAYS: dict[tuple[str, str], str] = {
     ("operate", "worker"): "doctor asks what of a task's processes is not covered here; the "
     "benchmark measures workers too",
     ("worker", "offline"): "a worker without a network takes its tasks from an outbox",
+    ("deliveries", "worker"): "whoever delivers is a worker on the destinations' queues",
+    ("deliveries", "receiver"): "both sides sign, and chain an ordered stream, by one rule",
     ("operate", "cli"): "long runs show tables and progress with cli/terminal.py, as the verbs do",
 }
 # The same for an import under `if TYPE_CHECKING`, which nothing runs.

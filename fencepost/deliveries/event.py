@@ -1,0 +1,111 @@
+"""The bytes of a delivery: an obligation, as a CloudEvents 1.0 event in structured JSON (RFC 8785).
+
+Pure. For one writer the bytes are the same at every try, so they are made of what never changes:
+the obligation's payload, its id, who writes. Of an
+ordered destination the place in its stream is in them as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+from fencepost.receiver.wire import (
+    SOURCE,
+    TYPES,
+    outcome_operation,
+    result_operation,
+    sequence_text,
+)
+
+PREFIX = "msg_"
+
+
+class Voice(NamedTuple):
+    """Who sends now: the writer of the store, its epoch and incarnation, and the stream
+    `<writer_id>/<scope>/<destination>`."""
+
+    stream: str
+    epoch: int
+    incarnation: str
+
+
+class Turn(NamedTuple):
+    """The place of a delivery in an ordered stream: its number, and the head before it (hex)."""
+
+    sequence: int
+    previous: str
+
+
+class Event(NamedTuple):
+    """One delivery. `data` is canonical JSON: the obligation's payload as it was recorded. `epoch`,
+    `fence` and `revision` are of the *result*, not of the lease under which it is delivered."""
+
+    id: str
+    stream: str
+    operation: str
+    subject: str
+    epoch: int
+    fence: int
+    revision: int
+    data: bytes
+    data_sha256: bytes
+    turn: Turn | None
+    body: bytes
+
+
+class NoEvent(Exception):
+    """The payload is no obligation: nothing can be said of it to a receiver."""
+
+
+def event_of(task_id: str, payload: bytes | None, voice: Voice, turn: Turn | None = None) -> Event:
+    """The event of an obligation. Raises NoEvent for a task that was erased, or that nobody's
+    result has brought about."""
+    about = about_of(payload)
+    assert payload is not None
+    operation = operation_of(about)
+    subject = f"{about['queue']}/{about['task_id']}"
+    event_id = PREFIX + task_id
+    # Canonical by hand: the members are sorted, and of ids, names and numbers none needs an escape.
+    ordered = ("", "") if turn is None else (
+        f'"fpprevious":"{turn.previous}",', f'"sequence":"{sequence_text(turn.sequence)}",'
+    )  # fmt: skip
+    before = (
+        f',"datacontenttype":"application/json","fpepoch":"{about["epoch"]}",'
+        f'"fpfence":"{about["fencing_token"]}","fpincarnation":"{voice.incarnation}",'
+        f'"fpoperation":"{operation}",{ordered[0]}"fprevision":"{about["revision"]}",'
+        f'"fpwriterepoch":"{voice.epoch}","id":"{event_id}",{ordered[1]}'
+        f'"source":"{SOURCE}{voice.stream}","specversion":"1.0","subject":"{subject}",'
+        f'"time":"{about["at"]}","type":"{TYPES[about["outcome"]]}"}}'
+    )
+    return Event(
+        event_id, voice.stream, operation, subject,
+        about["epoch"], about["fencing_token"], about["revision"], payload,
+        hashlib.sha256(payload).digest(), turn,
+        b"".join((b'{"data":', payload, before.encode())),
+    )  # fmt: skip
+
+
+def operation_of(about: dict[str, Any]) -> str:
+    """The effect's name."""
+    if about["outcome"] == "result":
+        return result_operation(about["task_id"], about["revision"])
+    return outcome_operation(about["task_id"], about["round"], about["outcome"])
+
+
+def about_of(payload: bytes | None) -> dict[str, Any]:
+    """What an obligation says. Raises NoEvent."""
+    if payload is None:
+        raise NoEvent("its content has been erased")
+    about = json.loads(payload)
+    needed = ("at", "queue", "task_id", "outcome", "epoch", "fencing_token", "revision")
+    if not isinstance(about, dict) or any(name not in about for name in needed):
+        raise NoEvent("its payload is no obligation: an obligation comes with a result")
+    texts = all(type(about[name]) is str for name in needed[:4])
+    numbers = all(type(about[name]) is int for name in needed[4:])
+    outcome = about["outcome"]
+    known = outcome in TYPES and (outcome == "result" or "round" in about)
+    if not (texts and numbers and known):
+        raise NoEvent("its payload is no obligation: a member has another type")
+    return about

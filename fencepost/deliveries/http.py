@@ -1,0 +1,262 @@
+"""Deliveries over HTTP: one POST, an answer within bounds, and how far the bytes got.
+
+Connections are made to the address that was judged (`guard.py`), through no proxy, and kept. An
+unfenced destination gets a new one each time: on a kept one nobody can tell whether a request that
+found no answer was read.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from http.client import HTTPException
+from secrets import token_hex
+from typing import NamedTuple
+
+from fencepost.clock import SECOND, SystemClock
+from fencepost.deliveries import answers, guard
+from fencepost.deliveries.answers import Answer
+from fencepost.deliveries.event import Event
+from fencepost.deliveries.places import Greeting, Place, Try
+from fencepost.receiver import signing
+from fencepost.receiver.wire import EVENT_TYPE, HELLO_TYPE
+from fencepost.remote.transport import STALE, TimedResponse, silent
+from fencepost.version import VERSION
+
+PART = 1 << 16
+CONNECT_SECONDS = 10.0
+_CLOCK = SystemClock()
+
+
+class Unsent(Exception):
+    """Surely no byte of the request was sent."""
+
+
+class Unheard(Exception):
+    """Bytes were sent, and no whole answer came. `stale`: on a kept connection that gave nothing
+    back, so that most likely it had been closed before."""
+
+    def __init__(self, told: str, *, stale: bool = False) -> None:
+        super().__init__(told)
+        self.stale = stale
+
+
+class Kept(NamedTuple):
+    """An open connection, and the process that opened it."""
+
+    sock: socket.socket
+    process: int
+
+
+class Exchange:
+    """Requests to one URL. May be shared by threads."""
+
+    def __init__(
+        self, url: str, *, allow_private: bool, max_bytes: int, keep: int,
+        headers: dict[str, str] | None = None, resolve: guard.Resolve = guard.resolve,
+    ) -> None:  # fmt: skip
+        self.target = guard.target_of(url)
+        self._allow_private, self._max_bytes, self._keep = allow_private, max_bytes, keep
+        self._resolve = resolve
+        self._context = ssl.create_default_context() if self.target.secure else None
+        more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        self._head = f"Host: {self.target.authority}\r\nUser-Agent: fencepost/{VERSION}\r\n{more}"
+        self._kept: list[Kept] = []  # append and pop of a list are atomic
+
+    def post(self, kind: str, body: bytes, signed: dict[str, str], seconds: float) -> Answer:
+        """Send a body and hear the answer. Raises Unsent or Unheard."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
+        head = (
+            f"POST {self.target.path} HTTP/1.1\r\n{self._head}Content-Type: {kind}\r\n"
+            f"Content-Length: {len(body)}\r\n{lines}\r\n"
+        )
+        return self._exchange("POST", head.encode("ascii") + body, seconds)
+
+    def get(self, path: str, signed: dict[str, str], seconds: float) -> Answer:
+        """Ask for a path of the same host. Raises Unsent or Unheard."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
+        head = f"GET {path} HTTP/1.1\r\n{self._head}{lines}\r\n"
+        return self._exchange("GET", head.encode("ascii"), seconds)
+
+    def close(self) -> None:
+        """Close what is kept."""
+        while self._kept:
+            self._kept.pop().sock.close()
+
+    def _exchange(self, method: str, request: bytes, seconds: float) -> Answer:
+        until = _CLOCK.steady() + round(seconds * SECOND)
+        kept = self._take()
+        if kept is not None:
+            try:
+                return self._once(kept, method, request, until, fresh=False)
+            except Unheard as error:
+                if not error.stale:
+                    raise
+        return self._once(self._connect(until), method, request, until, fresh=True)
+
+    def _once(
+        self, sock: socket.socket, method: str, request: bytes, until: int, *, fresh: bool
+    ) -> Answer:
+        heard = False
+        try:
+            sock.settimeout(_left(until))
+            broken = _put(sock, request)
+            response = TimedResponse(sock, method=method, clock=_CLOCK, until=until)
+            response.begin()
+            heard = True
+            body = self._body(response, until)
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            answer = Answer(response.status, headers, body)
+            keep = not (response.will_close or broken) and len(self._kept) < self._keep
+            response.close()
+        except (OSError, HTTPException, ValueError) as error:
+            sock.close()
+            stale = not (fresh or heard) and isinstance(error, STALE)
+            raise Unheard(f"the answer did not come: {_told(error)}", stale=stale) from None
+        except BaseException:
+            sock.close()
+            raise
+        if keep:
+            self._kept.append(Kept(sock, os.getpid()))
+        else:
+            sock.close()
+        return answer
+
+    def _body(self, response: TimedResponse, until: int) -> bytes:
+        """All of it, within its bounds."""
+        parts: list[bytes] = []
+        size = 0
+        while part := response.read1(PART):
+            parts.append(part)
+            size += len(part)
+            if size > self._max_bytes:
+                raise ValueError(f"it is longer than {self._max_bytes} bytes")
+            _left(until)
+        if response.length:
+            raise ValueError("it was cut off")
+        return b"".join(parts)
+
+    # -- connections
+
+    def _take(self) -> socket.socket | None:
+        while self._kept:
+            try:
+                kept = self._kept.pop()
+            except IndexError:
+                return None
+            if kept.process == os.getpid() and silent(kept.sock):
+                return kept.sock
+            kept.sock.close()
+        return None
+
+    def _connect(self, until: int) -> socket.socket:
+        """A connection to the very address that was judged. Raises Unsent."""
+        try:
+            addresses = guard.permitted(
+                self.target, allow_private=self._allow_private, resolve=self._resolve
+            )
+            return self._secured(self._reached(addresses, until), until)
+        except guard.Refused as error:
+            raise Unsent(f"nothing was sent: {error}") from None
+        except (OSError, ValueError) as error:  # ssl.SSLError is one; UnicodeError is the other
+            raise Unsent(f"no connection: {_told(error)}") from None
+
+    def _reached(self, addresses: list[str], until: int) -> socket.socket:
+        last: OSError = OSError("there is no address")
+        for address in addresses:
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            try:
+                sock.settimeout(min(CONNECT_SECONDS, _left(until)))
+                sock.connect((address, self.target.port))
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except OSError as error:
+                sock.close()
+                last = error
+            else:
+                return sock
+        raise last
+
+    def _secured(self, sock: socket.socket, until: int) -> socket.socket:
+        if self._context is None:
+            return sock
+        try:
+            sock.settimeout(min(CONNECT_SECONDS, _left(until)))
+            return self._context.wrap_socket(sock, server_hostname=self.target.host)
+        except BaseException:
+            sock.close()
+            raise
+
+
+class HttpSender:
+    """Delivers to one URL. See `places.Sender`."""
+
+    def __init__(
+        self, place: Place, now: Callable[[], float], resolve: guard.Resolve = guard.resolve
+    ) -> None:
+        options = place.options
+        self.greets = place.kind == "fenced"
+        self._place, self._now = place, now
+        self._keys = [signing.secret_bytes(secret) for secret in place.secrets]
+        self._timeout = float(options["timeout_seconds"])
+        self._exchange = Exchange(
+            place.address, allow_private=options["allow_private"],
+            max_bytes=options["max_response_bytes"], headers=options["headers"], resolve=resolve,
+            keep=0 if place.kind == "unfenced" else options["concurrency"],
+        )  # fmt: skip
+
+    def send(self, event: Event, seconds: float) -> Try:
+        """One try. The same bytes at each, but for the time and the signature over it."""
+        place = self._place
+        try:
+            answer = self._post(EVENT_TYPE, event.id, event.body, seconds)
+        except Unsent as error:
+            return Try("unsent", str(error))
+        except Unheard as error:
+            return Try("unanswered", str(error))
+        return answers.understood(place.kind, event, answer, self._keys, self._now())
+
+    def greet(self, body: bytes, seconds: float) -> Greeting:
+        """A hello, and what the receiver says to it."""
+        message_id = f"hello_{token_hex(12)}"
+        try:
+            answer = self._post(HELLO_TYPE, message_id, body, seconds)
+        except (Unsent, Unheard) as error:
+            return Greeting(0, None, str(error))
+        return answers.greeted(answer, message_id, self._keys, self._now())
+
+    def close(self) -> None:
+        self._exchange.close()
+
+    def _post(self, kind: str, message_id: str, body: bytes, seconds: float) -> Answer:
+        signed: dict[str, str] = {}
+        if self._keys:
+            signed = signing.sign(self._keys, message_id, int(self._now()), body)
+        return self._exchange.post(kind, body, signed, min(seconds, self._timeout))
+
+
+def _put(sock: socket.socket, request: bytes) -> bool:
+    """Send it. True where it was refused before all of it was read: the answer may be there."""
+    try:
+        sock.sendall(request)
+    except ConnectionError:
+        return True
+    return False
+
+
+def _left(until: int) -> float:
+    left = (until - _CLOCK.steady()) / SECOND
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
+
+
+def _told(error: Exception) -> str:
+    """What went wrong, in words that hold nothing of what was sent."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    if isinstance(error, OSError):
+        return error.strerror or str(error) or type(error).__name__
+    return str(error) if type(error) is ValueError else type(error).__name__

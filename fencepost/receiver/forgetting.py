@@ -12,12 +12,13 @@ that was never delivered; whether it was can no longer be told, and so it is not
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .clock import SECOND
-from .desk import Desk, Job
-from .keeping import Session
+from .desk import Job
+from .keeping import Held, Session
 
 KEEP_RECEIPTS_SECONDS = 90 * 86_400
 AT_ONCE = 1_000
@@ -31,15 +32,15 @@ class Keep:
     receipts: int = KEEP_RECEIPTS_SECONDS
 
 
-def tidy(desk: Desk, keep: Keep) -> None:
+def tidy(run: Callable[[Job], Any], keep: Keep) -> None:
     """Go through all streams; a bounded amount in each transaction, so that deliveries go on."""
-    names = desk.submit(Job("", lambda session: session.streams())).result()
+    names = run(Job("", lambda session: session.streams()))
     for name in names if isinstance(names, list) else []:
 
         def step(session: Session, name: str = name) -> bool:
             return tidy_stream(session, name, keep)
 
-        while desk.submit(Job(name, step)).result() is True:
+        while run(Job(name, step)) is True:
             pass
 
 
@@ -75,7 +76,7 @@ def tidy_stream(session: Session, name: str, keep: Keep) -> bool:
     return len(old) == AT_ONCE or len(full) == AT_ONCE
 
 
-def _older(session: Session, held: Any, after: int, than: int) -> list[tuple[int, int, str]]:
+def _older(session: Session, held: Held, after: int, than: int) -> list[tuple[int, int, str]]:
     """The receipts after a position up to the first that is young: a clock may have gone back."""
     found = []
     for age in session.ages(held, after, AT_ONCE):

@@ -43,6 +43,11 @@ class Session:
         """The names of all streams."""
         return [name for (name,) in self._rows("list_streams", receiver=self.name)]
 
+    def read(self, stream: str) -> Held | None:
+        """A stream as it is now, for who changes nothing."""
+        rows = self._rows("read_stream", receiver=self.name, stream=stream)
+        return _held(rows[0]) if rows else None
+
     def held(self, stream: str) -> Held | None:
         """A stream that was held, if there is one of the name."""
         return self._held.get(stream)
@@ -151,9 +156,9 @@ class Session:
         """Forget what was in these events; the receipts stay."""
         self._rows("drop_events", stream_id=held.id, after=after, position=position)
 
-    def drop_event(self, held: Held, operation: str) -> None:
-        """Forget what was in this event; the receipt stays."""
-        self._rows("drop_event", stream_id=held.id, operation=operation)
+    def drop_event(self, held: Held, operation: str) -> bool:
+        """Forget what was in this event; the receipt stays. Whether there was anything."""
+        return bool(self._rows("drop_event", stream_id=held.id, operation=operation))
 
     def drop_receipts(self, held: Held, position: int) -> None:
         """Forget the receipts up to here, and the tasks of which nothing later is known."""

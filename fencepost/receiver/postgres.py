@@ -11,7 +11,6 @@ from .store import EffectBroke, Unavailable, make_tables, statements
 
 _STATEMENTS = statements("postgres.sql")
 _DEADLOCK, _SERIALIZATION = "40P01", "40001"
-_TABLES_LOCK = 0x66656E6365  # whoever makes the tables is alone
 
 
 class PostgresStore:
@@ -44,10 +43,7 @@ class PostgresStore:
             self._connection = psycopg.connect(self._dsn, autocommit=True)
             info = self._connection.info
             self.name = f"{info.dbname} at {info.host or 'a local socket'}"
-            self.begin()
-            self.connection.execute(_STATEMENTS["lock_tables"], {"key": _TABLES_LOCK})
             make_tables(self)
-            self.commit()
         except psycopg.Error as error:
             self.rollback()
             self.close()

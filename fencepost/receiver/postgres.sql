@@ -61,6 +61,13 @@ create table if not exists fencepost_receiver_receipt (
 create unique index if not exists fencepost_receiver_receipt_operation
 on fencepost_receiver_receipt (stream_id, operation);
 
+-- name: find_tables
+select 1 where to_regclass('fencepost_receiver_schema') is not null;
+
+-- name: hold_tables
+-- Whoever makes the tables is alone; the number is nothing else's.
+select pg_advisory_xact_lock(439956168549);
+
 -- name: set_version
 insert into fencepost_receiver_schema (id, version) values (1, %(version)s) on conflict (id) do nothing;
 
@@ -146,10 +153,8 @@ where stream_id = %(stream_id)s and position > %(after)s and position <= %(posit
 
 -- name: drop_event
 update fencepost_receiver_receipt set event = null
-where stream_id = %(stream_id)s and operation = %(operation)s and event is not null;
-
--- name: lock_tables
-select pg_advisory_xact_lock(%(key)s);
+where stream_id = %(stream_id)s and operation = %(operation)s and event is not null
+returning position;
 
 -- name: settle
 -- Each commit waits for the disk, and no lock is waited for without end.

@@ -231,9 +231,12 @@ class Receiver:
             headers |= signing.sign(self.keys(), message_id, seconds, answer.body)
         return Answer(answer.status, answer.body, headers)
 
-    def tidy(self) -> None:
-        """Drop what is older than it has to be kept, a bounded amount at once; see `forgetting`."""
-        forgetting.tidy(self.desk, self._keep)
+    def tidy(self, run: Callable[[Job], Any] | None = None) -> None:
+        """Drop what is older than it has to be kept; see `forgetting`. Call it once an hour or so.
+
+        `run` is for who has the desk's work done in a thread of his own.
+        """
+        forgetting.tidy(run or (lambda job: self.desk.submit(job).result()), self._keep)
 
     def close(self) -> None:
         """Finish what has been handed in, then close the store."""

@@ -47,9 +47,7 @@ class SqliteStore:
                 self.path, timeout=self._busy_seconds, isolation_level=None
             )
             self._settle(self._connection)
-            self.begin()
             make_tables(self)
-            self.commit()
         except sqlite3.Error as error:
             self.close()
             raise Unavailable(f"{self.path}: {error}") from error
@@ -118,8 +116,7 @@ class SqliteStore:
 
     def rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
         """Run a named statement."""
-        cursor = self.connection.execute(_STATEMENTS[name], values)
-        return cursor.fetchall() if cursor.description else []
+        return self.connection.execute(_STATEMENTS[name], values).fetchall()
 
     def passing(self, error: BaseException) -> bool:
         """Whether another process was in the way."""

@@ -61,6 +61,13 @@ create table if not exists fencepost_receiver_receipt (
 create unique index if not exists fencepost_receiver_receipt_operation
 on fencepost_receiver_receipt (stream_id, operation);
 
+-- name: find_tables
+select 1 from sqlite_master where type = 'table' and name = 'fencepost_receiver_schema';
+
+-- name: hold_tables
+-- Whoever makes the tables is alone: the transaction began by taking the write lock.
+select 1;
+
 -- name: set_version
 insert into fencepost_receiver_schema (id, version) values (1, :version) on conflict (id) do nothing;
 
@@ -145,4 +152,5 @@ where stream_id = :stream_id and position > :after and position <= :position;
 
 -- name: drop_event
 update fencepost_receiver_receipt set event = null
-where stream_id = :stream_id and operation = :operation and event is not null;
+where stream_id = :stream_id and operation = :operation and event is not null
+returning position;

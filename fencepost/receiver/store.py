@@ -84,10 +84,14 @@ def statements(name: str) -> dict[str, str]:
 
 
 def make_tables(store: Store) -> None:
-    """The tables, in a transaction of the caller's. ValueError for another version."""
-    for table in TABLES:
-        store.rows(table)
-    store.rows("set_version", version=VERSION)
+    """Make the tables where they are missing. ValueError for another version."""
+    if not store.rows("find_tables"):
+        store.begin()
+        store.rows("hold_tables")
+        for table in TABLES:
+            store.rows(table)
+        store.rows("set_version", version=VERSION)
+        store.commit()
     ((version,),) = store.rows("get_version")
     if version != VERSION:
         raise ValueError(f"{store.name} has receiver tables of version {version}, not {VERSION}")

@@ -68,11 +68,14 @@ CLOCK_USERS = {
     "operate/demo": MEASURING,  # the same
     # a program of its own that can load nothing of ours; held to the clock by a test
     "worker/shim.py": frozenset(["time.clock_gettime_ns"]),
+    # the kit for the other side stands alone, and so has a clock of its own
+    "receiver/clock.py": frozenset(["time.time_ns", "time.monotonic"]),
 }
 
 SQLITE_USERS = {
     "storage/": "the store itself",
     "engine/": "the caller's transaction takes a connection of the caller's",
+    "receiver/": "the kit for the other side stands alone, with tables in its user's database",
     "offline/file.py": "the outbox is a file of its own, on a machine that may have no store",
     "conformance/sqlite_reference.py": "a kit in one file, written independently of storage/",
     "conformance/verification.py": "asks for SQLite's version, which the verification names",
@@ -84,13 +87,16 @@ STAND_ALONE = {
     "conformance/reference_bytes.py": "what the oracle reads",
     "conformance/reference_parts.py": "what the oracle is made of beside the rules",
 }
+# Their modules import one another, and nothing else of ours.
+STAND_ALONE_ROOMS = {"receiver": "whoever receives copies the folder, and has nothing else of ours"}
 # SQL's own clock: one call on PostgreSQL asks the store's time after the locks are held.
 CLOCK_TIMESTAMP_LIMIT = 1
 
 # third-party module: (extra in pyproject.toml, path prefixes that may import it)
 SERVER = ("server/",)
-# the store itself, and the kit's adapter, which makes databases for it: nobody else speaks to it
-DRIVER = ("storage/postgres", "conformance/product_postgres.py")
+# the store itself, and the kit's adapter, which makes databases for it: nobody else speaks to it;
+# and the receivers' kit, whose tables stand in its user's database
+DRIVER = ("storage/postgres", "conformance/product_postgres.py", "receiver/postgres.py")
 EXTRAS = {
     "starlette": ("server", SERVER),
     "uvicorn": ("server", SERVER),
@@ -104,7 +110,7 @@ EXTRAS = {
 # may import their extra at module level
 NEEDS_EXTRA = (
     "server/", "storage/postgres",
-    "conformance/product_http.py", "conformance/product_postgres.py",
+    "conformance/product_http.py", "conformance/product_postgres.py", "receiver/postgres.py",
 )  # fmt: skip
 
 MAX_FILE, MEDIAN_FILE, MAX_FUNCTION, MAX_SQL_FILE = 400, 150, 60, 250

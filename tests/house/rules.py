@@ -28,6 +28,7 @@ from house.plan import (
     SQL_IN_PYTHON,
     SQLITE_USERS,
     STAND_ALONE,
+    STAND_ALONE_ROOMS,
 )
 from house.reading import (
     House,
@@ -161,6 +162,11 @@ def the_oracle_shares_nothing(house: House) -> Iterator[str]:
                     f"{module.path}:{line}: imports {NAME}.{target}: it checks the product and so "
                     "must be written without it"
                 )
+        elif module.room in STAND_ALONE_ROOMS:
+            for target, line in inner_imports(house, module):
+                if target.split(".")[0] != module.room:
+                    why = STAND_ALONE_ROOMS[module.room]
+                    yield f"{module.path}:{line}: imports {NAME}.{target}: {why}"
 
 
 UPPER_SQL = re.compile(

@@ -327,13 +327,7 @@ class DestinationAdvance(Command):
     sequence: int = wire(fields.count, fields.number)
     head: str | None = wire(fields.sha256, fields.plain, default=None)
     heard: int | None = wire(fields.count, fields.number, default=None)
-    announced: str | None = wire(destinations.incarnation, fields.plain, default=None)
-
-    def agree(self) -> None:
-        if self.sequence == 0 and self.head is not None:
-            raise InvalidRequest("destination.advance: before the first position there is no head")
-        if self.sequence not in (0, self.expected_sequence) and self.head is None:
-            raise InvalidRequest("destination.advance: a new sequence has a head")
+    announced: str | None = wire(fields.task_id, fields.plain, default=None)
 
 
 COMMANDS: dict[str, type[Command]] = {

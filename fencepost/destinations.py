@@ -7,7 +7,6 @@ address, a header or a secret that may be a password.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 import re
@@ -29,34 +28,44 @@ MAY_BE: dict[str, frozenset[str]] = {
     **dict.fromkeys(("s3", "directory"), frozenset({"cas", "idempotent"})),
 }
 """The classes that a place of each kind can have."""
-MAX_ADDRESS_BYTES = 2_048
-MAX_STOPPED_BYTES = 256
+MAX_ADDRESS = 2_048  # characters
+MAX_STOPPED = 256
 MAX_ARGUMENTS = 64
 MAX_HEADERS = 16
 MAX_SECRETS = 8
 KEEP_SECONDS = 86_400  # that an older secret goes on to be signed with
-PREFIX, SECRET_BYTES, LEAST_BYTES, MOST_BYTES = "whsec_", 32, 24, 64
+SECRET_BYTES = 32
 
-TABLE = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
-_VISIBLE = re.compile(r"[!-~]+")
-_WEB = re.compile(
-    r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?(?:[/?][^#]*)?"
-)
-_ORIGIN = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_TABLE = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
+_SEEN = r'[!"$-~]'  # visible ASCII but #
+_TEXT = r"[^\x00-\x1f\x7f]"
+_HOST = r"(?:[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]{2,45}\])"
+_ORIGIN = rf"https?://{_HOST}(?::[1-9][0-9]{{0,4}})?"
+ORIGIN = re.compile(_ORIGIN)
+WEB_ADDRESS = re.compile(rf"{_ORIGIN}(?:[/?]{_SEEN}*)?")
 _FORMS: dict[str, tuple[re.Pattern[str], str]] = {
-    "https": (_WEB, "https://HOST[:PORT][/PATH][?QUERY], without user and password (set headers)"),
+    "https": (WEB_ADDRESS, "HOST[:PORT][/PATH][?QUERY], without user and password (set headers)"),
+    "http": (WEB_ADDRESS, "HOST[:PORT][/PATH][?QUERY], without user and password (set headers)"),
+    "command": (re.compile(rf"command:\[{_TEXT}*\]"), '["PROGRAM","ARGUMENT"]'),
     "postgresql": (
-        re.compile(rf"postgresql://[^#]+#(?:{TABLE}\.)?{TABLE}"),
-        "postgresql://USER@HOST/DATABASE#TABLE",
+        re.compile(rf"postgresql://{_SEEN}+#(?:{_TABLE}\.)?{_TABLE}"), "USER@HOST/DATABASE#TABLE",
     ),
-    "sqlite": (re.compile(rf"sqlite:/[^#]+#{TABLE}"), "sqlite:/PATH/OF/FILE#TABLE"),
+    "sqlite": (re.compile(rf"sqlite:/[^\x00-\x1f\x7f#]*#{_TABLE}"), "/PATH/OF/FILE#TABLE"),
     "s3": (
-        re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[^?#]*)?"), "s3://BUCKET/PREFIX",
+        re.compile(rf"s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9](?:/{_SEEN}*)?"), "BUCKET/PREFIX",
     ),
-    "directory": (re.compile(r"directory:/[^\0]*"), "directory:/PATH"),
+    "directory": (re.compile(rf"directory:/{_TEXT}*"), "/PATH"),
 }  # fmt: skip
-_FORMS["http"] = _FORMS["https"]
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+ADDRESS = re.compile(f"(?:{'|'.join(dict.fromkeys(p.pattern for p, _ in _FORMS.values()))})")
+SECRET = re.compile(
+    r"whsec_(?:(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==)?"
+    r"|(?:[A-Za-z0-9+/]{4}){8,20}[A-Za-z0-9+/]{3}=)"
+)
+"""Base64 of 24 to 64 bytes."""
+STOPPED = re.compile(rf"{_TEXT}{{1,{MAX_STOPPED}}}")
+REGION = re.compile(r"[a-z0-9-]{1,64}")
+HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+HEADER_VALUE = re.compile(r"[ -~]{0,1024}")
 _OURS = re.compile(
     r"webhook-.*|content-.*|host|connection|transfer-encoding|te|trailer|upgrade|expect",
     re.IGNORECASE,
@@ -67,37 +76,30 @@ _OURS = re.compile(
 
 
 def address(value: Any, what: str) -> str:
-    """Where a destination is. See `_FORMS`; `command:` is followed by a JSON list of arguments."""
-    if type(value) is not str or not value.isprintable():
-        raise InvalidRequest(f"{what}: this is not an address: text without control characters")
-    fields.reason(value, what)  # no lone surrogates
-    if len(value.encode()) > MAX_ADDRESS_BYTES:
-        raise InvalidRequest(f"{what}: an address has at most {MAX_ADDRESS_BYTES} bytes")
-    kind = value.partition(":")[0]
-    if kind == "command":
-        _arguments(_parsed(value.removeprefix("command:"), what), what)
-        return value
+    """Where a destination is: one of `_FORMS`."""
+    kind = kind_of(value) if type(value) is str else ""
     if kind not in _FORMS:
-        raise InvalidRequest(
-            f"{what}: an address begins with one of {', '.join(f'{k}:' for k in sorted(KINDS))}"
-        )
+        known = ", ".join(f"{known}:" for known in _FORMS)
+        raise InvalidRequest(f"{what}: an address begins with one of {known}")
     pattern, form = _FORMS[kind]
     found = pattern.fullmatch(value)
-    spaced = kind not in ("sqlite", "directory") and _VISIBLE.fullmatch(value) is None
-    if found is None or spaced or not _is_port(found.groupdict().get("port")):
-        raise InvalidRequest(f"{what}: this is not {form}")
-    return value
+    if found is None or len(value) > MAX_ADDRESS or (kind in WEB and not _has_port(value)):
+        mark = "://" if kind in ("https", "http", "postgresql", "s3") else ":"
+        raise InvalidRequest(f"{what}: this is not {kind}{mark}{form}")
+    if kind == "command":
+        try:
+            words = json.loads(value.removeprefix("command:"))
+        except (ValueError, RecursionError):
+            words = None
+        _arguments(words, what)
+    return value  # type: ignore[no-any-return]
 
 
-def _is_port(port: str | None) -> bool:
-    return port is None or 0 < int(port) < 65_536
-
-
-def _parsed(text: str, what: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise InvalidRequest(f'{what}: a command is command:["PROGRAM","ARGUMENT"]') from None
+def _has_port(address: str) -> bool:
+    """A port, if it names one, is one that there is."""
+    host = address.partition("://")[2].partition("/")[0].partition("?")[0]
+    port = host.rpartition("]")[2].partition(":")[2]
+    return not port or int(port) < 65_536
 
 
 def _arguments(value: Any, what: str) -> list[str]:
@@ -122,16 +124,9 @@ def kind_of(address: str) -> str:
 
 
 def stopped(value: Any, what: str) -> str:
-    """Why nothing is delivered: 1 to 256 bytes of text."""
-    if not fields.reason(value, what) or len(value.encode()) > MAX_STOPPED_BYTES:
-        raise InvalidRequest(f"{what}: say why, in 1 to {MAX_STOPPED_BYTES} bytes")
-    return value  # type: ignore[no-any-return]
-
-
-def incarnation(value: Any, what: str) -> str:
-    """Which of a store's writers: a UUID in lowercase hex with hyphens."""
-    if type(value) is not str or fields.TASK_ID.fullmatch(value) is None:
-        raise InvalidRequest(f"{what}: this is not an incarnation (a UUID in lowercase)")
+    """Why nothing is delivered: 1 to 256 characters on one line."""
+    if type(value) is not str or STOPPED.fullmatch(value) is None:
+        raise InvalidRequest(f"{what}: say why, on one line of at most {MAX_STOPPED} characters")
     return value
 
 
@@ -140,27 +135,20 @@ def incarnation(value: Any, what: str) -> str:
 
 def new_secret(source: Callable[[int], bytes] = os.urandom) -> str:
     """A new secret of 32 bytes from `source`, as Standard Webhooks write it. Show it once."""
-    return PREFIX + base64.b64encode(source(SECRET_BYTES)).decode()
+    return f"whsec_{base64.b64encode(source(SECRET_BYTES)).decode()}"
 
 
 def secret(value: Any, what: str) -> str:
     """`whsec_` and base64 of 24 to 64 bytes. What is wrong is told without a word of it."""
-    told = f"{what}: a secret is {PREFIX} and base64 of {LEAST_BYTES} to {MOST_BYTES} bytes"
-    if type(value) is not str or not value.startswith(PREFIX):
-        raise InvalidRequest(told)
-    try:
-        size = len(base64.b64decode(value.removeprefix(PREFIX), validate=True))
-    except (binascii.Error, ValueError):
-        raise InvalidRequest(told) from None
-    if not LEAST_BYTES <= size <= MOST_BYTES:
-        raise InvalidRequest(told)
+    if type(value) is not str or SECRET.fullmatch(value) is None:
+        raise InvalidRequest(f"{what}: a secret is whsec_ and base64 of 24 to 64 bytes")
     return value
 
 
 # -- options
 
 
-def _link(value: Any, what: str) -> Any:
+def _asked(value: Any, what: str) -> Any:
     """Who is asked what became of an effect: an address of the web, or a command's words."""
     if type(value) is list:
         return _arguments(value, what)
@@ -170,13 +158,13 @@ def _link(value: Any, what: str) -> Any:
 
 
 def _origin(value: Any, what: str) -> str:
-    if type(value) is not str or _ORIGIN.fullmatch(value) is None:
+    if type(value) is not str or ORIGIN.fullmatch(value) is None or not _has_port(value):
         raise InvalidRequest(f"{what}: this is not https://HOST[:PORT]")
     return value
 
 
 def _region(value: Any, what: str) -> str:
-    if type(value) is not str or re.fullmatch(r"[a-z0-9-]{1,64}", value) is None:
+    if type(value) is not str or REGION.fullmatch(value) is None:
         raise InvalidRequest(f"{what}: a region is of a-z 0-9 -, such as us-east-1")
     return value
 
@@ -185,9 +173,9 @@ def _headers(value: Any, what: str) -> dict[str, str]:
     if type(value) is not dict or len(value) > MAX_HEADERS:
         raise InvalidRequest(f"{what}: give an object of at most {MAX_HEADERS} headers")
     for name, text in value.items():
-        if _HEADER.fullmatch(name) is None or _OURS.fullmatch(name):
+        if type(name) is not str or HEADER.fullmatch(name) is None or _OURS.fullmatch(name):
             raise InvalidRequest(f"{what}: a name is not one of a header that can be set")
-        if type(text) is not str or not re.fullmatch(r"[ -~]{0,1024}", text):
+        if type(text) is not str or HEADER_VALUE.fullmatch(text) is None:
             raise InvalidRequest(f"{what}: a value is not 0 to 1024 printable ASCII characters")
     return value
 
@@ -229,7 +217,7 @@ OPTIONS: dict[str, Option] = {
         frozenset({"idempotent"}),
     ),
     "reconcile": Option(
-        _link, None, KINDS, "who is asked what became of an uncertain delivery",
+        _asked, None, KINDS, "who is asked what became of an uncertain delivery",
     ),
     "allow_private": Option(
         fields.flag, False, WEB | {"s3"}, "addresses of this machine and of private networks too",

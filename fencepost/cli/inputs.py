@@ -131,6 +131,27 @@ def settings(pairs: list[str]) -> dict[str, Json]:
     return found
 
 
+def options(pairs: list[str]) -> dict[str, Json]:
+    """NAME=VALUE pairs; a value that begins as JSON does is JSON, any other is the text itself."""
+    found: dict[str, Json] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or name in found:
+            raise InvalidRequest("option: give NAME=VALUE, each NAME once")
+        begins = text[:1] in tuple('{["-0123456789') or text in ("true", "false", "null")
+        found[name] = json_of(text, f"option {name}") if begins else text
+    return found
+
+
+def first_line(name: str, what: str) -> str:
+    """The one line of a file, or of standard input, without its end."""
+    raw = read_bytes(name, what)
+    text = raw.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
+    if not text or "\n" in text:
+        raise InvalidRequest(f"{what}: give it on one line")
+    return text
+
+
 def lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Numbered lines without their ends; a line that is longer than any command is cut there,
     and its reader refuses it."""

@@ -118,6 +118,8 @@ def asking(sent: Request | None) -> str:
         return "nothing was sent"
     if sent.command.verb == "token.create":
         return "to learn whether it was carried out, look at: fencepost token list"
+    if sent.command.verb == "destination.secret":
+        return "the secret may count or not, and nobody has been shown it: make another one"
     if sent.key is not None:
         return (
             "to learn whether it was carried out, send the same command again with "

@@ -139,6 +139,46 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "end a token, from now on", "tokens.revoke", arguments.token_revoke,
         ("fencepost token revoke tok_...",), sends=True,
     ),
+    "destination-set": Subcommand(
+        "where the obligations on a queue are delivered to", "destinations.set_",
+        arguments.destination_set,
+        (
+            "fencepost destination set archive https://archive.example/hook --class fenced",
+            "fencepost destination set archive --option ordered=true --option timeout_seconds=10",
+            "fencepost destination set totals - --class fenced < address.txt",
+        ), sends=True,
+    ),
+    "destination-list": Subcommand(
+        "the destinations of the scope", "destinations.list_", arguments.none,
+        ("fencepost destination list",),
+    ),
+    "destination-show": Subcommand(
+        "one destination; secrets and passwords are hidden", "destinations.show",
+        arguments.one_destination, ("fencepost destination show archive",),
+    ),
+    "destination-secret": Subcommand(
+        "sign with a new secret; prints it, once", "destinations.secret",
+        arguments.destination_secret,
+        (
+            "fencepost destination secret archive > archive.secret",
+            "fencepost destination secret archive --secret-file own.secret --keep-seconds 3600",
+        ), sends=True,
+    ),
+    "destination-stop": Subcommand(
+        "deliver nothing there", "destinations.stop", arguments.destination_stop,
+        ("fencepost destination stop archive --reason 'moves on Sunday'",),
+    ),
+    "destination-start": Subcommand(
+        "deliver there again", "destinations.start", arguments.destination_start,
+        ("fencepost destination start archive",),
+    ),
+    "destination-advance": Subcommand(
+        "say how far an ordered receiver has come, where the store does not know",
+        "destinations.advance", arguments.destination_advance,
+        (
+            "fencepost destination advance archive --expected-sequence 20 --sequence 17 --head HEX",
+        ), sends=True,
+    ),
     "offline-take": Subcommand(
         "take tasks along, to work on them without a network", "offline.take",
         arguments.offline_take,

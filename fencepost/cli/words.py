@@ -11,6 +11,9 @@ from fencepost.commands import (
     Claim,
     Command,
     Complete,
+    DestinationAdvance,
+    DestinationSecret,
+    DestinationSet,
     Enqueue,
     Fail,
     Purge,
@@ -84,6 +87,12 @@ def _ended(command: Command, outcome: Outcome) -> str:
             return "the scope is revoked" if command.revoked else "the revocation is lifted"
         case TokenCreate():
             return f"{outcome.facts['token_id']} lets in {command.kind} {command.actor}"
+        case DestinationSet():
+            return f"{command.queue} is set"
+        case DestinationSecret():
+            return f"what goes to {command.queue} is signed with the new secret"
+        case DestinationAdvance():
+            return f"{command.queue} is at {command.sequence}"
         case TokenRevoke():
             return f"{command.token_id} does not count any more"
         case _:

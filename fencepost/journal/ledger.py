@@ -12,6 +12,7 @@ from bisect import bisect_left
 from typing import Any
 
 from fencepost.clock import from_rfc3339
+from fencepost.journal.destinations import Destinations
 from fencepost.journal.problems import Findings
 from fencepost.journal.reading import SHAPES, EntryRow
 from fencepost.journal.roster import Roster
@@ -45,6 +46,7 @@ class Ledger:
         self.tasks: dict[int, bytes] = {}
         self.standing = Standing()
         self.roster = Roster()
+        self.addressed = Destinations()
         self.purged: array[int] = array("q")
         self.reviews: dict[int, dict[int, str]] = {}
         self.rounds: dict[int, list[int]] = {}
@@ -66,6 +68,7 @@ class Ledger:
         try:
             self.standing.take(row.number, entry)
             self.roster.take(row, entry)
+            self.addressed.take(row, entry)
         except (ValueError, TypeError, AttributeError) as error:
             self.findings.tell("entry_form", where, f"its note: {error}")
         moves = Moves(self, row, entry)

@@ -29,6 +29,7 @@ class Shape:
     targeted: bool = False
     queue: str = "yes"
     token: bool = False
+    destination: bool = False
 
 
 SHAPES: dict[str, Shape] = {
@@ -51,6 +52,9 @@ SHAPES: dict[str, Shape] = {
     "clock.reset": Shape("none", note=True, queue="no"),
     "token.create": Shape("none", note=True, queue="no", token=True),
     "token.revoke": Shape("none", note=True, queue="no"),
+    "destination.set": Shape("none", note=True, destination=True),
+    "destination.secret": Shape("none", note=True, destination=True),
+    "destination.advance": Shape("none", note=True, destination=True),
 }
 """Every verb that leaves an entry."""
 
@@ -118,7 +122,7 @@ def _form(body: bytes, entry: Any) -> None:
     _match(_WRITER, entry["writer"], "writer")
     from_rfc3339(entry["at"])
     _integer(entry["epoch"], MAX_EPOCH, "epoch")
-    for name in ("request", "result", "key", "token"):
+    for name in ("request", "result", "key", "token", "destination"):
         if name in entry:
             _match(_HEX, entry[name], name)
     _items(entry["tasks"], entry["verb"], shape)
@@ -131,7 +135,7 @@ def _members(entry: dict[str, Any], shape: Shape) -> None:
             must.add(name)
         elif word == "maybe":
             may.add(name)
-    must.update(name for name in ("note", "token") if getattr(shape, name))
+    must.update(name for name in ("note", "token", "destination") if getattr(shape, name))
     missing, extra = must - entry.keys(), entry.keys() - must - may
     if missing or extra:
         raise ValueError(f"members missing: {sorted(missing)}; not allowed: {sorted(extra)}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from fencepost.canonical import sha256
+from fencepost.journal.destinations import DestinationLine
 from fencepost.journal.entry import commit, content_commitment, projection
 from fencepost.journal.ledger import RESULTS, Ledger
 from fencepost.journal.roster import TokenLine
@@ -56,6 +57,8 @@ class RowSource(Protocol):
 
     def tokens(self) -> Iterable[TokenLine]: ...
 
+    def destinations(self) -> Iterable[DestinationLine]: ...
+
     def strays(self) -> Iterable[tuple[str, int]]:
         """(what, how many): rows that belong to no task, entries that no purge explains."""
 
@@ -69,8 +72,9 @@ class Rows:
         self.tasks = self.results = 0
         self.highest = 0
 
-    def run(self, source: RowSource, every: int) -> Iterator[int]:
-        """All rows. Results are merged in, since both come in the order of row ids."""
+    def run(self, source: RowSource, epoch: int, every: int) -> Iterator[int]:
+        """All rows, `epoch` being the store's. Results are merged in, since both come in the order
+        of row ids."""
         results = Merged(source.results())
         for line in source.tasks():
             self.tasks += 1
@@ -91,6 +95,9 @@ class Rows:
         for token in source.tokens():
             self.ledger.roster.check(token, self.findings)
         self.ledger.roster.check_rest(self.findings)
+        for destination in source.destinations():
+            self.ledger.addressed.check(destination, epoch, self.findings)
+        self.ledger.addressed.check_rest(self.findings)
         for what, number in source.strays():
             if number:
                 self.findings.tell("stray", what, f"{number} of them belong to nothing")

@@ -31,6 +31,7 @@ class Standing:
         self._settings: dict[Place, dict[str, Any]] = {}
         self._storage: dict[Place, list[tuple[int, bool]]] = {}
         self._destinations: set[Place] = set()
+        self._addressed: set[Place] = set()
         self._scopes: dict[str, Scope] = {}
 
     def take(self, number: int, entry: dict[str, Any]) -> None:
@@ -42,6 +43,8 @@ class Standing:
             self._scope(scope, note, {"policy_version", "retain_seconds"})
         elif verb == "scope.revoke" and note is not None:
             self._scope(scope, note, {"revoked"})
+        elif verb == "destination.set":
+            self._destination_set((scope, entry["queue"]), note)
 
     def _queue_set(self, number: int, place: Place, note: Any) -> None:
         unknown = set(note) - set(DEFAULTS)
@@ -57,6 +60,11 @@ class Standing:
                 for (scope, _), settings in self._settings.items()
                 for name in settings.get("destinations", ())
             }
+
+    def _destination_set(self, place: Place, note: Any) -> None:
+        self._addressed.add(place)
+        if note.get("class") == "unfenced":
+            self._settings.setdefault(place, {})["on_lapse"] = "reconcile"
 
     def _scope(self, name: str, note: dict[str, Any], allowed: set[str]) -> None:
         if set(note) - allowed:
@@ -87,9 +95,10 @@ class Standing:
             stored = {}
         wrong = sorted(expected.keys() ^ stored.keys())
         wrong += [name for name, value in expected.items() if stored.get(name) != value]
-        if row.is_destination != (place in self._destinations):
+        if row.is_destination != (place in self._destinations | self._addressed):
             wrong.append("is_destination")
         self._destinations.discard(place)
+        self._addressed.discard(place)
         if wrong:
             where = f"queue {row.scope}/{row.queue}"
             findings.tell("settings", where, f"no entry has set {', '.join(sorted(wrong))} so")
@@ -101,7 +110,7 @@ class Standing:
 
     def check_rest(self, findings: Findings) -> None:
         """Called last: what entries have set and no row has."""
-        for place in self._settings.keys() | self._destinations:
+        for place in self._settings.keys() | self._destinations | self._addressed:
             findings.tell("settings", f"queue {place[0]}/{place[1]}", "its row is missing")
         for name in self._scopes:
             findings.tell("settings", f"scope {name}", "its row is missing")

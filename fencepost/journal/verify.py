@@ -94,7 +94,7 @@ def verify(
     tree.finish(ledger.writers | {store.writer_id})
     rows = Rows(ledger)
     living = len(ledger.tasks)
-    for done in rows.run(source, EVERY):
+    for done in rows.run(source, store.epoch, EVERY):
         yield Progress("tasks", done, max(done, living))
     rows.store(store, entries.last)
     ledger.settle()

@@ -111,6 +111,9 @@ def advance(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
         facts: dict[str, Any] = {"sequence": before.sequence}
         return refuse(codes, command, **(facts if code else {}))
     same = command.sequence == before.sequence
+    if not same and (command.sequence > 0) != (command.head is not None):
+        wrong = f"{command.verb}: a new sequence has a head, and 0 has none"
+        return refuse(("invalid_request",), command, wrong)
     after = replace(
         before,
         sequence=command.sequence,

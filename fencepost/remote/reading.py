@@ -8,7 +8,7 @@ answer that is damaged.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fencepost import canonical
 from fencepost.clock import from_rfc3339
@@ -29,6 +29,7 @@ from fencepost.model import (
     Token,
     Writer,
 )
+from fencepost.outward import Class, Destination, Secret
 from fencepost.record import fields
 
 T = TypeVar("T")
@@ -160,6 +161,19 @@ def queue_row(scope_name: str, given: Members) -> QueueRow:
         0, scope_name, text(given["queue"]), settings(given["settings"]),
         typed(given["is_destination"], bool),
     )  # fmt: skip
+
+
+def destination(given: Members) -> Destination:
+    return Destination(
+        text(given["queue"]), text(given["address"]), cast(Class, text(given["class"])),
+        typed(given["options"], dict), tuple(map(_secret, typed(given["secrets"], list))),
+        either(text)(given["stopped"]), number(given["sequence"]), either(text)(given["head"]),
+        number(given["heard"]), either(text)(given["announced"]),
+    )  # fmt: skip
+
+
+def _secret(given: Members) -> Secret:
+    return Secret(text(given["secret"]), either(instant)(given["until"]))
 
 
 def scope(given: Members) -> Scope:

@@ -34,6 +34,7 @@ from fencepost.model import (
     Token,
     Writer,
 )
+from fencepost.outward import Destination
 from fencepost.remote import answers, reading
 from fencepost.remote.asking import Ask, Asking, Failed
 from fencepost.remote.paths import of_scope
@@ -157,6 +158,18 @@ class Reads(Verbs):
 
     def _queue_row(self, given: Any) -> QueueRow:
         return reading.queue_row(self._scope, given)
+
+    def destination(self, queue: str) -> Destination:
+        """Where the obligations of a queue go. Its secrets, and what may be one in its address and
+        headers, are told to operator and dispatcher alone. Raises NotFound."""
+        fields.name(queue, "queue")
+        return self._get(of_scope(self._scope, "queues", queue, "destination"), reading.destination)
+
+    def destinations(self) -> list[Destination]:
+        """All destinations of the scope that have an address, by name; as `destination` tells
+        them."""
+        path = of_scope(self._scope, "destinations")
+        return list(self._pages(path, "destinations", reading.destination, None))
 
     def scope(self) -> Scope:
         """The scope of this handle: policy version, revocation, retention."""

@@ -28,6 +28,16 @@ _GIVEN: dict[str, dict[str, Any]] = {
     "clock.reset": {},
     "token.create": {"token_sha256": "c5" * 32, "kind": "worker", "actor": "laptop-3"},
     "token.revoke": {"token_id": "tok_01a22a715a07717a9af3614358177f40"},
+    "destination.set": {
+        "queue": "archive", "address": "https://archive.example/hook", "class": "fenced",
+        "options": {"ordered": True},
+    },
+    "destination.secret": {
+        "queue": "archive", "secret": f"whsec_{'c2VjcmV0' * 5}", "keep_seconds": 86400,
+    },
+    "destination.advance": {
+        "queue": "archive", "expected_sequence": 16, "sequence": 17, "head": "9f" * 32,
+    },
 }
 EXAMPLES: dict[str, dict[str, Any]] = {
     verb: {"verb": verb, **members} for verb, members in _GIVEN.items()

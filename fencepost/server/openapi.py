@@ -156,14 +156,15 @@ QUERIES: dict[str, Json] = {
 }  # fmt: skip
 ONE = {
     "task": "task", "task_by_key": "task", "receipt": "receipt", "scope": "scope",
-    "queue": "listed_queue", "proof": "proof", "consistency": "consistency_proof",
-    "stats": "stats",
+    "queue": "listed_queue", "destination": "destination", "proof": "proof",
+    "consistency": "consistency_proof", "stats": "stats",
 }  # fmt: skip
 MANY = {
     "tasks": ("tasks", "task"), "results": ("results", "result"),
     "refused": ("refused", "refused_result"), "history": ("entries", "entry_view"),
     "entries": ("entries", "entry_view"), "checkpoints": ("checkpoints", "checkpoint"),
     "tokens": ("tokens", "token"), "queues": ("queues", "listed_queue"),
+    "destinations": ("destinations", "destination"),
     "writers": ("writers", "recognised_writer"),
 }  # fmt: skip
 FEW: dict[str, Json] = {  # members of answers that are no object of the contract

@@ -159,6 +159,21 @@ async def queue(service: Service, asked: Asked, receive: Receive) -> Answer:
     return await _told(service, asked, lambda fp: fp.queue_row(name).to_json())
 
 
+async def destinations(service: Service, asked: Asked, receive: Receive) -> Answer:
+    """All destinations of the scope that have an address."""
+    asked.ask()
+    return await _told(service, asked, lambda fp: {
+        "destinations": [each.to_json() for each in fp.destinations()], "next_page_token": "",
+    })  # fmt: skip
+
+
+async def destination(service: Service, asked: Asked, receive: Receive) -> Answer:
+    """Where the obligations on one queue go."""
+    asked.ask()
+    name = asked.params["queue"]
+    return await _told(service, asked, lambda fp: fp.destination(name).to_json())
+
+
 # -- the journal
 
 

@@ -77,6 +77,8 @@ ROUTES: tuple[Route, ...] = (
     _read(SCOPE + "/tasks", "tasks", reads.tasks),
     _read(SCOPE + "/queues", "queues", reads.queues),
     _read(QUEUE, "queue", reads.queue),
+    _read(SCOPE + "/destinations", "destinations", reads.destinations),
+    _read(QUEUE + "/destination", "destination", reads.destination),
     _read(QUEUE + "/keys/{key:path}", "task_by_key", reads.task_by_key),
     _read(SCOPE + "/receipts/{key:path}", "receipt", reads.receipt),
     _read(SCOPE + "/stats", "stats", reads.stats),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
+from fencepost.destinations import Columns
+from fencepost.journal.destinations import DestinationLine
 from fencepost.journal.reading import EntryRow
 from fencepost.journal.roster import TokenLine
 from fencepost.journal.rows import ResultLine, TaskLine
@@ -16,7 +18,10 @@ from fencepost.storage.saving import place
 from fencepost.storage.steps import Read, rows_of
 
 PAGE = 500
-STRAYS = ("stray_payloads", "stray_remarks", "stray_refused", "lost_entries", "stray_entries")
+STRAYS = (
+    "stray_destinations", "stray_payloads", "stray_remarks", "stray_refused", "lost_entries",
+    "stray_entries",
+)  # fmt: skip
 
 
 class Pages:
@@ -89,6 +94,10 @@ class Pages:
 
     def tokens(self) -> Iterator[TokenLine]:
         yield from (TokenLine(*row) for row in self._read(rows_of("all_tokens")))
+
+    def destinations(self) -> Iterator[DestinationLine]:
+        for scope, queue, *columns in self._read(rows_of("all_destinations")):
+            yield DestinationLine(scope, queue, cast(Columns, tuple(columns)))
 
     def strays(self) -> Iterator[tuple[str, int]]:
         for name in STRAYS:

@@ -7,6 +7,10 @@ copy fencepost_scope (scope, policy_version, revoked, retain_seconds) from stdin
 -- name: all_queue
 copy fencepost_queue (id, scope, queue, is_destination, settings) from stdin;
 
+-- name: all_destination
+copy fencepost_destination (queue_id, address, class, options, secrets, stopped, sequence, head,
+    heard, announced) from stdin;
+
 -- name: all_token
 copy fencepost_token (token_id, sha256, scope, kind, actor, queues, created_at, expires_at,
     revoked_at) from stdin;

@@ -13,6 +13,7 @@ from typing import TypeVar
 import psycopg
 
 from fencepost.issues import InvalidRequest, OutcomeUnknown
+from fencepost.outward import COPIED
 from fencepost.record import dataclass
 from fencepost.storage.leaving import TABLES, Leaving
 from fencepost.storage.postgres import schema, writer
@@ -106,5 +107,6 @@ def _begun(connection: Connection, source: Leaving) -> int:
         "fence": max(fence, epoch << 32), "task": task, "entry": entry,
     })  # fmt: skip
     connection.execute(STATEMENTS["end_leases"], {"now": now, "floor": epoch})
+    connection.execute(STATEMENTS["stop_destinations"], {"why": COPIED})
     writer.remember(connection, epoch, "copied", server, now)
     return int(epoch)

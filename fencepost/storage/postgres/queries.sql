@@ -151,6 +151,10 @@ from unnest(%(c1)s::text[], %(c2)s::text[], %(c3)s::text[], %(c4)s::text[], %(c5
         select ctid from fencepost_destination where queue_id = v.queue_id offset 0) held
 where d.ctid = held.ctid and d.sequence = v.presented;
 
+-- name: stop_destinations
+-- what found itself to be a copy delivers nothing until a person says so
+update fencepost_destination set stopped = %(why)s where stopped is null;
+
 -- name: receipts_by_key
 select e.key, e.number, e.body, e.salt, e.request_sha256, e.result_sha256, e.key, e.task
 from fencepost_entry e where e.key = any(%(keys)s::text[]) and e.key is not null;

@@ -7,6 +7,10 @@ select scope, policy_version, revoked, retain_seconds from fencepost_scope;
 -- name: all_queue
 select id, scope, queue, is_destination, settings from fencepost_queue;
 
+-- name: all_destination
+select queue_id, address, class, options, secrets, stopped, sequence, head, heard, announced
+from fencepost_destination;
+
 -- name: all_token
 select token_id, sha256, scope, kind, actor, queues, created_at, expires_at, revoked_at
 from fencepost_token;

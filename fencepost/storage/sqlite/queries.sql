@@ -114,6 +114,10 @@ set address = ?, class = ?, options = ?, secrets = ?, stopped = ?, sequence = ?,
     heard = ?, announced = ?
 where queue_id = ? and sequence = ?;
 
+-- name: stop_destinations
+-- what found itself to be a copy delivers nothing until a person says so
+update fencepost_destination set stopped = :why where stopped is null;
+
 -- name: receipts_by_key
 select e.key, e.number, e.body, e.salt, e.request_sha256, e.result_sha256, e.key, e.task
 from json_each(:keys) j cross join fencepost_entry e indexed by fencepost_entry_key

@@ -37,6 +37,15 @@ select scope, policy_version, revoked, retain_seconds from fencepost_scope order
 select token_id, sha256, scope, kind, actor, queues, created_at, expires_at, revoked_at
 from fencepost_token order by token_id;
 
+-- name: all_destinations
+select q.scope, q.queue, d.address, d.class, d.options, d.secrets, d.stopped, d.sequence, d.head,
+    d.heard, d.announced
+from fencepost_destination d join fencepost_queue q on q.id = d.queue_id order by d.queue_id;
+
+-- name: stray_destinations
+select count(*) from fencepost_destination d
+where not exists (select 1 from fencepost_queue q where q.id = d.queue_id);
+
 -- name: stray_payloads
 select count(*) from fencepost_payload p
 where not exists (select 1 from fencepost_task t where t.id = p.task);

@@ -20,13 +20,14 @@ from fencepost.issues import InvalidRequest
 MAX_INTEGER = 10**15 - 1
 MAX_TASKS_PER_COMMAND = 250
 MAX_SWEEP = 200
-MAX_FOLLOWUPS = 190  # as many as one entry can name beside the task and its obligations
+MAX_FOLLOWUPS = 180  # as many as one entry can name beside the task and its obligations
 MAX_CLAIM = 100
 MAX_WAIT_SECONDS = 60  # of a claim that waits
 MAX_BATCH = 1_000  # commands that go together over HTTP
 MAX_BATCH_CLAIMS = 250  # tasks that their claims ask for: the answer holds the payloads
 MAX_QUEUES_PER_CLAIM = 16
 MAX_DESTINATIONS = 8
+MAX_OBLIGATIONS = 2 * MAX_DESTINATIONS  # of one completion: for its result and for its end
 MAX_SECONDS = 10 * 366 * 86_400
 MAX_BODY_BYTES = 64 * 1024 * 1024
 MAX_REASON_BYTES = 4_096
@@ -41,6 +42,9 @@ KEY = re.compile(r"[!#-\[\]-~]{1,255}")
 TOKEN_ID = re.compile(r"tok_[0-9a-f]{32}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 TASK_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+OUTCOMES = ("result", "done", "dead", "cancelled", "blocked")
+"""What can come of a task that others may have to be told: an accepted result, or a state."""
 
 Check = Callable[[Any, str], Any]
 Encode = Callable[[Any], bytes]
@@ -205,6 +209,19 @@ def distinct(check: Check) -> Check:
     return checked
 
 
+def by_name(check: Check, high: int) -> Check:
+    """A check for an object of at most `high` members that are named as things here are."""
+
+    def checked(value: Any, what: str) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise InvalidRequest(f"{what}: {_shown(value)} is not an object")
+        if len(value) > high:
+            raise InvalidRequest(f"{what}: {len(value)} members; at most {high} are allowed")
+        return {name(key, what): check(given, f"{what}.{key}") for key, given in value.items()}
+
+    return checked
+
+
 SETTINGS: dict[str, Check] = {
     "lease_seconds": seconds,
     "max_lease_seconds": seconds,
@@ -221,6 +238,7 @@ SETTINGS: dict[str, Check] = {
     "keep_refused": integer(0, 1_000),
     "paused": flag,
     "destinations": distinct(some(name, 0, MAX_DESTINATIONS)),
+    "outcomes": by_name(distinct(some(one_of(*OUTCOMES), 1, len(OUTCOMES))), MAX_DESTINATIONS),
 }
 
 

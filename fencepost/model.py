@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from fencepost.clock import to_rfc3339
-from fencepost.outward import Destination as Destination  # noqa: PLC0414  one of the nouns
 from fencepost.lineage import Writer as Writer  # noqa: PLC0414  a noun like those below
-from fencepost.record import dataclass, fields
+from fencepost.outward import Destination as Destination  # noqa: PLC0414  one of the nouns
+from fencepost.record import dataclass, field, fields
 
 State = Literal["ready", "leased", "done", "dead", "blocked", "cancelled"]
 STATES: tuple[State, ...] = ("ready", "leased", "done", "dead", "blocked", "cancelled")
@@ -133,10 +133,12 @@ class QueueSettings:
     keep_refused: int = 0
     paused: bool = False
     destinations: tuple[str, ...] = ()
+    outcomes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**values, "destinations": list(self.destinations)}
+        outcomes = {name: list(some) for name, some in self.outcomes.items()}
+        return {**values, "destinations": list(self.destinations), "outcomes": outcomes}
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ def longest_body(own=0, elsewhere=0, obligations=0, note=""):
     )  # fmt: skip
 
 
-@given(st.integers(0, 250), st.integers(0, 250), st.integers(0, 8))
+@given(st.integers(0, 250), st.integers(0, 250), st.integers(0, 16))
 @settings(derandomize=True, max_examples=60, deadline=None)
 def test_longest_is_an_upper_bound_for_the_worst_names_and_numbers(own, elsewhere, obligations):
     note = '{"' + "x" * 900 + '":1}'
@@ -228,18 +228,21 @@ def test_the_longest_note_that_a_command_can_make_leaves_room_in_the_heading():
             "retain_seconds": fields.MAX_SECONDS, "keep_refused": 1_000, "paused": False,
             "destinations": [f"{n}" + "d" * 63 for n in range(fields.MAX_DESTINATIONS)],
         }  # fmt: skip
+        most["outcomes"] = {name: [*fields.OUTCOMES] for name in most["destinations"]}
         assert set(most) == set(fields.SETTINGS)
         receipt = stand.fp.as_caller(NAME).queue_set(NAME, **most)
         note = json.dumps(receipt.entry["note"], separators=(",", ":"))
-        assert len(longest_body(note=note)) <= entry.LONGEST_HEADING
+        assert len(longest_body(note=note)) <= 2 * entry.LONGEST_HEADING  # and it names no task
 
 
 FITS = {
     "enqueue": (fields.MAX_TASKS_PER_COMMAND, 0, 0),
-    "complete": (1, fields.MAX_FOLLOWUPS, fields.MAX_DESTINATIONS),
+    "complete": (1, fields.MAX_FOLLOWUPS, fields.MAX_OBLIGATIONS),
     "submit": (1, 0, fields.MAX_DESTINATIONS),
+    "cancel": (1, 0, fields.MAX_DESTINATIONS),
     "claim of many queues": (0, fields.MAX_CLAIM, 0),
     "sweep": (0, fields.MAX_SWEEP, 0),
+    "sweep that owes": (0, 0, fields.MAX_SWEEP),
     "purge": (0, fields.MAX_SWEEP, 0),
     "erase": (1, 0, ERASED_AT_ONCE),
 }
@@ -254,7 +257,7 @@ def test_a_completion_with_more_followups_than_an_entry_can_name_is_entry_too_la
     with Stand() as stand:
         lease = stand.leased()
         stand.fp.queue_set(QUEUE, max_followups=fields.MAX_FOLLOWUPS)
-        most = max(n for n in range(251) if entry.longest(1, n, fields.MAX_DESTINATIONS) <= 65_535)
+        most = max(n for n in range(251) if entry.longest(1, n, fields.MAX_OBLIGATIONS) <= 65_535)
         assert most >= fields.MAX_FOLLOWUPS
         for number, issues in ((most + 1, ("entry_too_large",)), (fields.MAX_FOLLOWUPS, ())):
             new = tuple({"queue": "m" * 64, "payload": n} for n in range(number))

@@ -256,7 +256,7 @@ def digest_of(sent):
         (c.Claim("w", task_id=UNKNOWN), {"tasks": {("s", UNKNOWN)}}),
         (c.Purge("q", limit=3), {"purges": {("s", "q"): 3}}),
         (c.Purge(limit=3), {"purges": {("s", ""): 3}}),
-        (c.Sweep("q", limit=3), {"sweeps": {("s", "q"): 3}}),
+        (c.Sweep("q", limit=3), {"sweeps": {("s", "q"): 3}, "queues": {("s", "q")}}),
         (c.Sweep(limit=3), {"sweeps": {("s", ""): 3}}),
         (c.Review(UNKNOWN, 2, "accepted"), {"tasks": {("s", UNKNOWN)},
          "revisions": {(UNKNOWN, 2)}}),

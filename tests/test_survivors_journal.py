@@ -52,7 +52,8 @@ MORE_FORMS = {
     "a purged task without its state before": ("purge", drop("tasks", 0, "before")),
     "a queue where none belongs": ("erase", put("queue", to="q")),
     "a first task with a role": ("cancel", put("tasks", 0, "role", to="followup")),
-    "roles where many are named": ("sweep", put("tasks", 0, "role", to="obligation")),
+    "a first task of many with a role": ("sweep", put("tasks", 0, "role", to="obligation")),
+    "roles where many are named": ("claim", put("tasks", 0, "role", to="obligation")),
 }  # fmt: skip
 ALSO = {"a submit that accepts nothing": "obligation", "an obligation as a follow-up": "obligation"}
 EVERY_FORM = {**FORMS, **MORE_FORMS}

@@ -198,9 +198,9 @@ def test_a_destination_is_what_some_queue_of_its_scope_names_by_now():
     set_to(standing, 2, "r", destinations=["out"])
     set_to(standing, 3, "q", destinations=["mirror"])
     set_to(standing, 4, "q", "elsewhere", destinations=["away"])
-    assert standing.destinations(("s", "q")) == ["mirror"]
-    assert standing.destinations(("s", "r")) == ["out"]
-    assert standing.destinations(("s", "none")) == []
+    assert standing.owed(("s", "q"), "result") == ["mirror"]
+    assert standing.owed(("s", "r"), "result") == ["out"]
+    assert standing.owed(("s", "none"), "result") == []
     found = Findings()
     named = {name: name in ("out", "mirror") for name in ("out", "mirror", "away", "none")}
     for number, (name, is_one) in enumerate(named.items()):

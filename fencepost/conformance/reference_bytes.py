@@ -166,14 +166,14 @@ DEFAULTS = Row(
     lease_seconds=60, max_lease_seconds=900, max_hold_seconds=86_400, max_attempts=5,
     backoff_seconds=1, max_backoff_seconds=3_600, on_lapse="retry", max_followups=2,
     max_payload_bytes=1_048_576, max_result_bytes=1_048_576, result_storage="content",
-    retain_seconds=None, keep_refused=0, paused=False, destinations=[])
+    retain_seconds=None, keep_refused=0, paused=False, destinations=[], outcomes={})
 SETTINGS = (
     "lease_seconds?=seconds max_lease_seconds?=seconds max_hold_seconds?=seconds max_attempts? "
     "backoff_seconds?=delay max_backoff_seconds?=delay on_lapse? max_followups? "
     "max_payload_bytes?=bytes max_result_bytes?=bytes result_storage? retain_seconds? "
-    "keep_refused? paused?=flag destinations?"
+    "keep_refused? paused?=flag destinations? outcomes?"
 )
-MOST_FOLLOWUPS = 194  # as many as an entry of 65,535 bytes can name beside task and obligations
+MOST_FOLLOWUPS = 186  # as many as an entry of 65,535 bytes can name beside task and obligations
 # A range of integers, a pattern for text, (kind, fewest, most, may stand twice) for a list, or a
 # test of its own.
 KINDS: dict[str, Any] = {
@@ -194,9 +194,11 @@ KINDS: dict[str, Any] = {
     "limit": range(1, 201),
     "log": lambda value: is_text(value, 16_384),
     "max_attempts": range(1, 1_001),
-    "max_followups": range(191),
+    "max_followups": range(181),
     "name": r"[A-Za-z0-9_][A-Za-z0-9._:@-]{0,63}",
     "on_lapse": "retry|reconcile",
+    "outcome": "result|done|dead|cancelled|blocked",
+    "outcomes": lambda value: is_map(value, "name", ("outcome", 1, 5, False), 8),
     "priority": range(-1_000_000, 1_000_001),
     "progress": lambda value: value is not None and is_text(canonical(value), 65_536),
     "queues": ("name", 1, 16, False),
@@ -223,11 +225,20 @@ def is_a(kind: str, value: Any) -> bool:
     if isinstance(rule, str):
         return type(value) is str and re.fullmatch(rule, value) is not None
     if isinstance(rule, tuple):
-        each, fewest, most, twice = rule
-        fits = type(value) is list and fewest <= len(value) <= most
-        fits = fits and all(is_a(each, member) for member in value)
-        return fits and (twice or len(set(value)) == len(value))
+        return is_list(value, *rule)
     return bool(rule(value))
+
+
+def is_map(value: Any, names: str, each: tuple[str, int, int, bool], most: int) -> bool:
+    """Whether the value is an object of such names, each with such a list."""
+    fits = type(value) is dict and len(value) <= most and all(is_a(names, name) for name in value)
+    return fits and all(is_list(member, *each) for member in value.values())
+
+
+def is_list(value: Any, each: str, fewest: int, most: int, twice: bool) -> bool:
+    fits = type(value) is list and fewest <= len(value) <= most
+    fits = fits and all(is_a(each, member) for member in value)
+    return fits and (twice or len(set(value)) == len(value))
 
 
 def is_text(value: Any, most: int) -> bool:

@@ -74,12 +74,13 @@ def is_own(c: Row, t: Row) -> bool:
 def ending(entries: list[Row], t: Row, task_of: Callable[[str], Any] | None) -> list[Row]:
     """The entries whose opening goes with this task. An erased task takes along all that speak of
     its content. A purged one (`task_of` tells who is left) takes those that are about it, and an
-    enqueue with the last of its tasks: what is kept can be asked for again."""
+    enqueue, or a sweep that owed it, with the last of its tasks: what is kept can be asked for
+    again."""
 
     def over(entry: Row) -> bool:
         if task_of is None:
             return True
-        left = any(map(task_of, entry.speaks_of))
+        left = any(task_of(told["task_id"]) for told in json.loads(entry.body)["tasks"])
         return bool(entry.about == t.task_id if entry.about else not left)
 
     return [entry for entry in entries if t.task_id in entry.speaks_of and over(entry)]

@@ -80,7 +80,7 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(schema, dict):
         return
     yield schema
-    inside = [schema.get(word) for word in ("items", "not", LAST)]
+    inside = [schema.get(word) for word in ("items", "not", "propertyNames", LAST)]
     for word in ("oneOf", "anyOf", "allOf", "prefixItems"):
         inside += schema.get(word, ())
     for part in (*inside, *schema.get("properties", {}).values()):
@@ -139,6 +139,7 @@ CHECKS: dict[str, Check] = {
     "uniqueItems": _bound("array", lambda v, on: not on or _distinct(v), "has an item twice;"),
     "required": _bound("object", lambda v, names: v.keys() >= set(names), "lacks one of"),
     "minProperties": _bound("object", lambda v, least: len(v) >= least, "has fewer members than"),
+    "maxProperties": _bound("object", lambda v, most: len(v) <= most, "has more members than"),
 }
 
 # --- words that hand on to other schemas: → (what is wrong, members spoken of)
@@ -150,6 +151,11 @@ def _properties(self: Contract, asked: Any, value: Any, at: str, _: Any) -> Appl
         return [], set()
     names = asked.keys() & value.keys()
     return self.each((asked[name], value[name], f"{at}/{name}") for name in sorted(names)), names
+
+
+def _names(self: Contract, asked: Any, value: Any, at: str, _: Any) -> Applied:
+    names = sorted(value) if isinstance(value, dict) else []
+    return self.each((asked, name, f"{at}/{name}") for name in names), set()
 
 
 def _prefix(self: Contract, asked: Any, value: Any, at: str, _: Any) -> Applied:
@@ -183,6 +189,7 @@ def _several(least: int, most: int | None) -> Callable[..., Applied]:
 APPLIES: dict[str, Callable[..., Applied]] = {
     "$ref": lambda self, asked, value, at, _: self.check(self.names[asked[8:]], value, at),
     "properties": _properties,
+    "propertyNames": _names,
     "prefixItems": _prefix,
     "items": _items,
     "oneOf": _several(1, 1),

@@ -3,10 +3,10 @@
 An oracle to hold other queues against, and the text to learn the rules from: plain, slow, and
 sharing no line with any product. Read it downwards: 1. one command in one transaction, through
 rules 1 to 3, 2. leases, where a stale fence is refused, 3. the verbs, 4. the journal, whose entries
-are the receipts, 5. the store. `reference_bytes.py` and `reference_parts.py` have all else. SQLite
-keeps rows of JSON and makes each command atomic; a refusal is an exception, so all that was written
-is undone. Times are microseconds UTC. Every verb is here; not here are late results kept aside,
-the Merkle tree, batches, and a store that can only be read.
+are the receipts, 5. the store. `reference_bytes.py`, `reference_parts.py` and `reference_stores.py`
+have all else. SQLite keeps rows of JSON and makes each command atomic; a refusal is an exception,
+so all that was written is undone. Times are microseconds UTC. Every verb is here; not here are late
+results kept aside, the Merkle tree, batches, and a store that can only be read.
 """
 
 from __future__ import annotations
@@ -14,16 +14,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
-from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 from . import reference_bytes as wire
 from . import reference_parts as parts
 from .reference_bytes import DEFAULTS, ENDED, FROM, LEASED, MAY, Row, canonical, instant, rfc3339
-from .reference_parts import SECOND, Fault, Refused, commitment, item, lease, receipt, sha
+from .reference_parts import SECOND, Refused, commitment, item, lease, receipt, sha
+from .reference_stores import Stores
 
 Rules = list[tuple[str, Any]]  # a code, and whether it applies
 FOREVER, KEYS_STAY_REFUSED = 2**62, 31 * 86_400 * SECOND  # after an erase, after a purge
@@ -256,7 +253,7 @@ class Transaction:
         spent = [task for task in here if self.lapsed(task) and self.after_lapse(task) != "ready"]
         if spent:  # the queues as they are named, the oldest end first; as many as an entry names
             spent.sort(key=lambda task: (names.index(task.queue), task.lease_expires_at))
-            self.record([item(self.settle(task), "leased") for task in spent[:200]], verb="sweep")
+            self.record(self.settle_all(spent, 200, ""), verb="sweep")
         if not free and self.key is None:
             return self.accept(None)
         queue = c.queues[0] if c.queues and len(c.queues) == 1 else ""
@@ -304,8 +301,9 @@ class Transaction:
         self.refuse_if(rules, t, again)
         before = t.state
         owed = self.accept_result(t, q) if self.result is not None and not known else []
-        more = [self.add(task, task["queue"], t.queue, "followup", t.task_id) for task in new]
         self.change(t, **self.becomes(c, t), **parts.remark(c))
+        owed += self.owe_state(t, before, c.reason, t.queue)
+        more = [self.add(task, task["queue"], t.queue, "followup", t.task_id) for task in new]
         self.speaks_of.append(t.task_id)
         entry = self.record([item(t, before, t.queue), *more, *owed], t.queue)
         self.file(entry.number, "bytes", t.task_id, self.request)
@@ -342,11 +340,26 @@ class Transaction:
             "entry": self.store.entries + 1, "commitment": "open",
             "value": self.result if q.result_storage == "content" else None})
         self.change(t)
-        message = {"payload": {
-            "epoch": self.store.epoch, "fencing_token": t.fence, "queue": t.queue,
-            "result": json.loads(self.result or ""), "result_sha256": self.result_sha,
-            "revision": t.revision, "task_id": t.task_id}}
-        return [self.add(message, n, t.queue, "obligation", t.task_id) for n in q.destinations]
+        return self.owe(t, "result", t.queue, result=json.loads(self.result or ""),
+                        result_sha256=self.result_sha, final=self.c.verb != "submit")
+
+    def owe_state(self, t: Row, before: str, reason: str | None, entry_queue: str) -> list[Any]:
+        """What is owed for the state that a task has come to, if it is another one now."""
+        said = parts.present({"round": t.round, "reason": reason})
+        return self.owe(t, t.state, entry_queue, **said) if t.state != before else []
+
+    def owe(self, t: Row, outcome: str, entry_queue: str, **said: Any) -> list[Any]:
+        """A task on each destination that this outcome obliges. What it says is complete, so that
+        it outlives the task it came from."""
+        told = {"outcome": outcome, "at": rfc3339(self.now), "task_id": t.task_id,
+                "queue": t.queue, "revision": t.revision, "fencing_token": t.fence,
+                "epoch": self.store.epoch, **parts.present({"key": t.key}), **said}
+        return [self.add({"payload": told}, name, entry_queue, "obligation", t.task_id)
+                for name in self.owed(t.queue, outcome)]
+
+    def owed(self, queue: str, outcome: str) -> list[str]:
+        q = self.queue(queue)
+        return [n for n in q.destinations if outcome in q.outcomes.get(n, ["result"])]
 
     def review(self, c: Row, t: Row) -> Row:
         """A human closes the commitment of one revision. The state stays, or a round begins."""
@@ -365,14 +378,24 @@ class Transaction:
 
     def sweep(self, c: Row, _: None) -> Row:
         over = [t for t in self.within(c) if self.lapsed(t)]
-        over = sorted(over, key=lambda t: (t.queue, t.lease_expires_at))[: c.limit or 100]
+        over = sorted(over, key=lambda t: (t.queue, t.lease_expires_at))
         if not over and self.key is None:
             return self.accept(None)
-        items = [item(self.settle(t), "leased", c.queue or "") for t in over]
+        items = self.settle_all(over, c.limit or 100, c.queue or "")
         return self.accept(self.record(items, c.queue or ""))
 
     def within(self, c: Row) -> list[Row]:  # the queue that is named, or the whole scope
         return [t for t in self.all("task") if t.scope == self.scope and c.queue in (None, t.queue)]
+
+    def settle_all(self, over: list[Row], most: int, queue: str) -> list[dict[str, Any]]:
+        """As many of them as the entry can name with what is owed for each: 200 in all."""
+        items: list[dict[str, Any]] = []
+        for t in over[:most]:
+            if len(items) + 1 + len(self.owed(t.queue, self.after_lapse(t))) > 200:
+                break
+            self.settle(t)
+            items += [item(t, "leased", queue), *self.owe_state(t, "leased", t.reason, queue)]
+        return items
 
     def settle(self, t: Row) -> Row:
         """A lease that ran out: tried again, dead, or blocked for a person."""
@@ -410,6 +433,7 @@ class Transaction:
         items = [item(t, t.state, c.queue or "", gone=True) for t in over]
         for t in over:
             self.db.execute("delete from kept where kind = 'task' and name = ?", (t.task_id,))
+        for t in over:
             self.forget(t, self.now + KEYS_STAY_REFUSED, purged=True)
         return self.accept(self.record(items, c.queue or ""))
 
@@ -421,7 +445,8 @@ class Transaction:
         q = Row({**self.queue(c.queue), **c.settings})
         if (q.lease_seconds > min(q.max_lease_seconds, q.max_hold_seconds)
                 or c.queue in q.destinations or (q.destinations and self.is_destination(c.queue))
-                or any(self.queue(name).destinations for name in q.destinations)):
+                or any(self.queue(name).destinations for name in q.destinations)
+                or not q.outcomes.keys() <= {*q.destinations}):
             raise Refused(["invalid_request"])  # these cannot hold together
         self.need_queue(c.queue, **c.settings)
         for name in q.destinations:
@@ -474,9 +499,10 @@ class Transaction:
         if key:
             self.file(number, "key", self.scope, self.actor, key)
         self.store["entries"] = number
+        speaks_of, self.speaks_of = self.speaks_of, []
         return self.put("entry", number, Row(
             number=number, body=body, salt=salt, request=self.request, result=result,
-            scope=self.scope, about=self.c.task_id, speaks_of=[] if verb else self.speaks_of))
+            scope=self.scope, about=None if verb else self.c.task_id, speaks_of=speaks_of))
 
     def file(self, entry: int, *names: str, gone: int = 0) -> None:
         """What these names lead to: an entry, or, until `gone`, the word that it was erased. They
@@ -500,101 +526,10 @@ class Transaction:
             self.file(0, "task", t.scope, t.queue, t.key, gone=until)
 
 
-# -- 5. The store, and what the conformance kit asks of a target
+# -- 5. The store
 
 
-class Reference:
-    """Stores by their owners' names: on files, or, at `:memory:`, there and for one thread only."""
+class Reference(Stores):
+    """Queues by these rules (`reference_stores.py`)."""
 
     name, transaction = "sqlite_reference", Transaction  # a broken queue has others
-
-    def __init__(self, place: str = "") -> None:
-        self.folder, self.place = TemporaryDirectory(prefix="reference-"), place
-        self.clock, self.chance, self.owners = parts.Clock(), parts.Chance(), dict[str, Any]()
-
-    def describe(self) -> dict[str, Any]:
-        controls = ["fresh", "clock", "faults", "copy", "threads"][: 4 if self.place else 5]
-        return parts.about(self.name, controls)
-
-    def connect(self, path: str) -> sqlite3.Connection:
-        db = sqlite3.connect(path, isolation_level=None, timeout=30)
-        db.executescript("pragma journal_mode = truncate; pragma synchronous = full")
-        return db
-
-    def fresh(self, owner: str) -> None:
-        self.close(owner)
-        path = self.place or f"{self.folder.name}/{uuid4()}.db"
-        o = self.owners[owner] = SimpleNamespace(path=path, last=(0, 0), fails="")
-        o.db = self.connect(path)
-        o.db.executescript("create table kept (kind, name, row, primary key (kind, name));"
-                           "create table receipt (lookup primary key, entry, gone)")
-        store = {**parts.NEW_STORE, "writer": str(uuid4()), "secret": self.chance.salt()}
-        o.db.execute("insert into kept values ('store', '', ?)", (json.dumps(store),))
-
-    def close(self, *names: str) -> None:
-        """These stores, or all of them, and then for good."""
-        for name in (name for name in names or list(self.owners) if name in self.owners):
-            self.owners.pop(name).db.close()
-        if not names:
-            self.folder.cleanup()
-
-    def copy(self, source: str, target: str, pinned: bool) -> None:
-        """With its identity as it is, or recognised as a copy: no lease from before counts."""
-        self.fresh(target)
-        o = self.owners[target]
-        self.owners[source].db.backup(o.db)
-        if not pinned:
-            t = self.transaction(self, o, o.db, Row(scope="", actor=""), Row())
-            t.new_epoch()
-            t.put("store", "", t.store)
-
-    def advance(self, seconds: float) -> None:
-        self.clock.advance(round(seconds * SECOND))
-
-    def advance_microseconds(self, microseconds: int) -> None:
-        self.clock.advance(microseconds)
-
-    def fail_next(self, owner: str, place: str) -> None:
-        self.owners[owner].fails = place
-
-    def fault(self, owner: Any, place: str) -> None:
-        if owner.fails == place:
-            raise Fault("outcome_unknown" if place == "after_commit" else "store_unavailable")
-
-    def send(self, owner: str, caller: dict[str, Any], body: str, key: str | None,
-             db: sqlite3.Connection | None = None) -> dict[str, Any]:
-        o, who = self.owners[owner], Row(caller)
-        db = db or o.db
-        try:
-            c = wire.read_command(body, who, key)
-        except wire.Malformed as error:
-            return parts.refusal(["invalid_request"], str(error))
-        db.execute("begin immediate")  # from here on nobody else writes; then the time is asked
-        try:
-            t = self.transaction(self, o, db, who, c, body, key)
-            told = t.decide()
-            t.put("store", "", Row({**t.store, "mark": t.now}))
-            self.fault(o, "before_commit")
-            db.execute("commit")
-            self.fault(o, "after_commit")
-            return parts.outcome(told)
-        except (Refused, Fault) as error:
-            codes = error.issues if isinstance(error, Refused) else [str(error)]
-            return parts.refusal(codes, **getattr(error, "facts", {}))
-        finally:
-            o.fails = ""
-            if db.in_transaction:
-                db.execute("rollback")
-
-    def race(self, sends: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """All at once, each from a connection of its own."""
-        def one(wait: Callable[[], object], given: dict[str, Any]) -> dict[str, Any]:
-            with closing(self.connect(self.owners[given["owner"]].path)) as db:
-                wait()
-                return self.send(**given, db=db)
-
-        return parts.at_once(one, sends)
-
-    def read(self, owner: str, caller: dict[str, Any], what: str, **names: Any) -> Any:
-        o = self.owners[owner]
-        return parts.read(self.transaction(self, o, o.db, Row(caller), Row()), what, Row(names))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Any
 
 from fencepost.clock import from_rfc3339
@@ -18,16 +19,20 @@ from fencepost.journal.reading import SHAPES, EntryRow
 from fencepost.journal.roster import Roster
 from fencepost.journal.seen import UNKNOWN, Seen, task_name, task_number
 from fencepost.journal.standing import Standing
+from fencepost.lineage import STARTED, Writer
 from fencepost.model import STATES
 from fencepost.rules.fence import needs_new_epoch, next_fence
-from fencepost.rules.lifecycle import ENDED, allowed
+from fencepost.rules.lifecycle import ENDED, OBLIGING, allowed
 
 RESULTS = frozenset({"submit", "complete", "resolve"})
 ROLES: dict[str, tuple[str | None, ...]] = {
     "enqueue": (None,),
     "submit": ("obligation",),
     "complete": ("followup", "obligation"),
+    "fail": ("obligation",),
+    "cancel": ("obligation",),
     "resolve": ("obligation",),
+    "sweep": (None, "obligation"),
 }
 """The roles in which a verb brings tasks about."""
 _NUMBER = {state: place for place, state in enumerate(STATES)}
@@ -38,11 +43,15 @@ class Ledger:
 
     `beside`: transactions have run side by side. Then only what one task's entries, and those of
     who was alone, say of each other has an order: fences rise for each task, with gaps, times of
-    different tasks interleave, and a new epoch begins wherever a new writer was recognised."""
+    different tasks interleave, and a new epoch begins wherever a new writer was recognised.
+    Where not, it begins with a writer of the `lineage` before the first entry of that epoch."""
 
-    def __init__(self, findings: Findings, beside: bool = False) -> None:
+    def __init__(
+        self, findings: Findings, beside: bool = False, lineage: Sequence[Writer] = ()
+    ) -> None:
         self.findings = findings
         self.beside = beside
+        self._coming = [writer for writer in reversed(lineage) if writer.epoch]
         self.tasks: dict[int, bytes] = {}
         self.standing = Standing()
         self.roster = Roster()
@@ -50,6 +59,7 @@ class Ledger:
         self.purged: array[int] = array("q")
         self.reviews: dict[int, dict[int, str]] = {}
         self.rounds: dict[int, list[int]] = {}
+        self.parents: dict[int, int] = {}
         self.writers: set[str] = set()
         self.writer = ""
         self.epoch = self.floor = self.last_fence = self.at = self.created = 0
@@ -79,8 +89,19 @@ class Ledger:
             self.findings.tell("epoch", where, f"no fence has led to epoch {entry['epoch']}")
         self.epoch = entry["epoch"]
 
+    def come_to(self, epoch: int) -> None:
+        """Writers that were recognised up to this epoch: what is after them begins as they left
+        it, and leases of before a copy do not count."""
+        while self._coming and self._coming[-1].epoch <= epoch:
+            writer = self._coming.pop()
+            if writer.epoch > self.epoch and not self.beside:
+                self.floor = self.floor if writer.why == STARTED else writer.epoch
+                self.epoch = writer.epoch
+                self.last_fence = max(self.last_fence, writer.epoch << 32)
+
     def _heading(self, where: str, entry: dict[str, Any]) -> None:
         tell, verb, at = self.findings.tell, entry["verb"], from_rfc3339(entry["at"])
+        self.come_to(entry["epoch"] - (verb == "clock.reset"))
         if self.beside and entry["epoch"] >= self.epoch + (verb == "clock.reset"):
             self.floor = entry["epoch"] if verb == "clock.reset" else self.floor
         elif verb == "clock.reset":
@@ -128,7 +149,7 @@ class Ledger:
     def forget(self, task: int) -> None:
         """The task was purged, and what was doubtful about it with it."""
         self.gone(task)
-        for kept in (self._doubts, self.reviews, self.rounds):
+        for kept in (self._doubts, self.reviews, self.rounds, self.parents):
             kept.pop(task, None)
 
     def settle(self) -> None:
@@ -152,10 +173,11 @@ class Moves:
         self.entry = entry
         self.verb: str = entry["verb"]
         self.stepped = False
+        self.due: tuple[int, int, list[str]] = 0, 0, []
         self.owed: list[str] = []
         self.fresh: list[int] = []
         self.known: list[int] = []
-        self.named = self.since = 0
+        self.named = 0
 
     def tell(self, code: str, message: str) -> None:
         self.ledger.findings.tell(code, f"entry {self.number}", message)
@@ -168,9 +190,10 @@ class Moves:
             self._create(task, item, raw)
             return
         seen = self._start(task, item) if raw is None else Seen.unpack(raw)
-        if not self.named:
-            self.named, self.since = task, seen.last
+        self.named = self.named or task
+        last = seen.last
         self._move(task, item, seen)
+        self._owe(task, item, last)
         seen.last = self.number
         if self.verb == "purge":
             self.ledger.tasks.pop(task, None)
@@ -191,11 +214,39 @@ class Moves:
             self.owed.append(item.get("queue", ""))
         self.fresh.append(task)
         self.ledger.created += 1
-        parent = 0 if role is None else (self.row.task or UNKNOWN)
+        parent = 0 if role is None else self._parent(task)
         self.ledger.tasks[task] = Seen(
             bytes.fromhex(item["after"]), _NUMBER[item["state"]], 0, 0, self.number, self.number,
             self.number, UNKNOWN, parent, self.ledger.at, 0,
         ).pack()  # fmt: skip
+
+    def _parent(self, task: int) -> int:
+        """The row id of the task that has brought this one about. Of what a sweep owes it is known
+        by the task's own row alone, which comes before."""
+        if self.row.task is None:
+            self.ledger.parents[task] = self.due[0]
+        return self.row.task or UNKNOWN
+
+    def _owe(self, task: int, item: dict[str, Any], last: int) -> None:
+        """What must follow in this entry for what has come of the task. `last` named it before."""
+        if item.get("role") is not None or self.verb not in OBLIGING:
+            return
+        self._settle_owed()
+        place = self.entry["scope"], item.get("queue", self.entry.get("queue", ""))
+        moved = item["state"] if item["state"] != item["before"] else ""
+        accepted = "result" if self.stepped and self.verb in RESULTS else ""
+        found = [name for outcome in (accepted, moved)
+                 for name in self.ledger.standing.owed(place, outcome)]  # fmt: skip
+        self.due = task, last, found
+
+    def _settle_owed(self) -> None:
+        """What the task named last owes, against what the entry says."""
+        task, last, expected = self.due
+        if self.owed != expected:
+            # where bytes are gone, the step may have been theirs
+            message = f"it owes messages to {self.owed}, not to {expected}"
+            self.ledger.doubt(task, last, self.number, "obligation", message)
+        self.owed = []
 
     def _start(self, task: int, item: dict[str, Any]) -> Seen:
         """A task whose first entries are gone, or one that never came into being."""
@@ -292,13 +343,8 @@ class Moves:
         targeted = SHAPES[self.verb].targeted
         if targeted != (self.row.task is not None):
             self.tell("target", f"{self.verb} {'has lost' if targeted else 'has'} a target's row")
-        if self.verb in RESULTS:
-            place = self.entry["scope"], self.entry["queue"]
-            expected = self.ledger.standing.destinations(place) if self.stepped else []
-            if self.owed != list(expected):
-                # where bytes are gone, the step may have been theirs
-                message = f"it owes messages to {self.owed}, not to {expected}"
-                self.ledger.doubt(self.named, self.since, self.number, "obligation", message)
+        if self.verb in OBLIGING:
+            self._settle_owed()
         if targeted and self.verb != "erase" and self.row.task is not None:
             self._bind(self.row.task)
         if self.row.closed and self.verb != "erase":  # an erase closes its own

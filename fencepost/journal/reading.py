@@ -21,7 +21,8 @@ from fencepost.record import dataclass
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What the entry of a verb holds. `tasks`: `one` names its task first (and what that brings
-    about after it), `many` any number, `none` none. `targeted` entries bear their task's row."""
+    about after it), `each` any number (and what each brings about after it), `many` any number,
+    `none` none. `targeted` entries bear their task's row."""
 
     tasks: str
     note: bool = False
@@ -43,7 +44,7 @@ SHAPES: dict[str, Shape] = {
     "requeue": Shape("one", targeted=True),
     "resolve": Shape("one", result="maybe", targeted=True),
     "review": Shape("one", note=True, targeted=True),
-    "sweep": Shape("many", queue="maybe"),
+    "sweep": Shape("each", queue="maybe"),
     "erase": Shape("many", targeted=True, queue="no"),
     "purge": Shape("many", queue="maybe"),
     "queue.set": Shape("none", note=True),
@@ -153,6 +154,8 @@ def _items(items: Any, verb: str, shape: Shape) -> None:
     roles = [item.get("role") for item in items]
     if shape.tasks == "one" and (not items or roles[0] is not None or None in roles[1:]):
         raise ValueError(f"{verb} names one task, and after it what that brings about")
+    if shape.tasks == "each" and roles[:1] not in ([], [None]):
+        raise ValueError(f"{verb} names a task, and after it what that brings about")
     if shape.tasks == "many" and any(roles):
         raise ValueError(f"{verb} brings about no follow-ups and no obligations")
     for item in items:

@@ -71,6 +71,7 @@ class Rows:
         self.findings = ledger.findings
         self.tasks = self.results = 0
         self.highest = 0
+        self._parents = dict.fromkeys(ledger.parents.values(), UNKNOWN)
 
     def run(self, source: RowSource, epoch: int, every: int) -> Iterator[int]:
         """All rows, `epoch` being the store's. Results are merged in, since both come in the order
@@ -114,11 +115,16 @@ class Rows:
         self.highest = max(self.highest, row.id)
         place = f"task {row.task_id}"
         task = _number(row.task_id)
+        if task in self._parents:
+            self._parents[task] = row.id
         raw = self.ledger.tasks.pop(task, None)
         if raw is None:
             self.findings.tell("row_added", place, "no entry has brought it about")
         else:
-            self._seen(place, row, Seen.unpack(raw))
+            seen = Seen.unpack(raw)
+            if task in self.ledger.parents:
+                seen.parent = self._parents[self.ledger.parents[task]]
+            self._seen(place, row, seen)
         if row.erased:
             self.ledger.gone(task)
         if not line.placed:

@@ -9,6 +9,7 @@ from typing import Any
 from fencepost.journal.problems import Findings
 from fencepost.model import QueueSettings, Scope
 from fencepost.record import dataclass, replace
+from fencepost.rules.owing import owed
 
 Place = tuple[str, str]
 
@@ -74,10 +75,10 @@ class Standing:
             raise ValueError("the policy version does not rise")
         self._scopes[name] = replace(before, **note)
 
-    def destinations(self, place: Place) -> list[str]:
-        """Where results of the queue are owed to, by now."""
-        names: list[str] = self._settings.get(place, {}).get("destinations", [])
-        return names
+    def owed(self, place: Place, outcome: str) -> list[str]:
+        """Whom this outcome of a task of the queue obliges, by now."""
+        settings = self._settings.get(place, {})
+        return owed(settings.get("destinations", []), settings.get("outcomes", {}), outcome)
 
     def keeps_content(self, place: Place, number: int) -> bool:
         """Whether the queue kept results (not only digests) when entry `number` was written."""

@@ -10,11 +10,13 @@ from fencepost.fields import MAX_SWEEP
 from fencepost.issues import in_order
 from fencepost.journal import entry
 from fencepost.machine.batch import Batch, Verdict, accept, refuse
+from fencepost.machine.owing import owe_state
 from fencepost.machine.rows import QueueRow
 from fencepost.model import Caller, QueueSettings, TaskRow
 from fencepost.rules import destinations, limits, retry
 from fencepost.rules.fence import held_last, lapsed, lease_issues
 from fencepost.rules.lifecycle import state_issue
+from fencepost.rules.owing import owed_by
 
 
 def claim(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
@@ -110,7 +112,18 @@ def spent(batch: Batch, queues: list[QueueRow], task: TaskRow | None) -> list[Ta
     found = (batch.loaded.tasks[task_id] for task_id in ids)
     over = [row for row in found if lapsed(row, batch.moment(row.scope))]
     rows = [r for r in over if not retry.claimable_after_lapse(r, batch.settings(r))]
-    return rows[:MAX_SWEEP]  # what an entry can name; the next claim goes on
+    return nameable(batch, rows)  # the next claim goes on
+
+
+def nameable(batch: Batch, rows: list[TaskRow], limit: int = MAX_SWEEP) -> list[TaskRow]:
+    """The first of these lapsed tasks, as many as one entry can name with what they owe."""
+    room = MAX_SWEEP
+    for number, row in enumerate(rows[:limit]):
+        settings = batch.settings(row)
+        room -= 1 + len(owed_by(settings, retry.after_lapse(row, settings)))
+        if room < 0:
+            return rows[:number]
+    return rows[:limit]
 
 
 def _lease(batch: Batch, command: Claim, row: TaskRow, queue: str) -> str:
@@ -174,10 +187,11 @@ def sweep(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
         return refuse(codes, command)
     place = caller.scope, command.queue or ""
     found = (batch.loaded.tasks[task_id] for task_id in batch.loaded.lapsed.get(place, []))
-    rows = [row for row in found if lapsed(row, batch.moment(row.scope))][: command.limit]
+    over = [row for row in found if lapsed(row, batch.moment(row.scope))]
+    rows = nameable(batch, over, command.limit)
     if not rows and request.key is None:
         return accept(None)
-    items = [_settle(batch, row, command.queue or "") for row in rows]
+    items = [item for row in rows for item in _settle(batch, row, command.queue or "")]
     receipt = batch.record(caller, request, items, queue=command.queue or "")
     return accept(receipt, [row.task_id for row in rows])
 
@@ -185,11 +199,12 @@ def sweep(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
 def settle_lapsed(batch: Batch, caller: Caller, request: Request, rows: list[TaskRow]) -> None:
     """The sweep that a claim does on its way: an entry of its own, before the claim's."""
     if rows:
-        items = [_settle(batch, row, "") for row in rows]
+        items = [item for row in rows for item in _settle(batch, row, "")]
         batch.record(caller, request, items, verb="sweep")
 
 
-def _settle(batch: Batch, row: TaskRow, queue: str) -> str:
+def _settle(batch: Batch, row: TaskRow, queue: str) -> list[str]:
+    """The task as the entry names it, and after it what is owed for where it has gone."""
     settings: QueueSettings = batch.settings(row)
     batch.touch(row)
     row.state = retry.after_lapse(row, settings)
@@ -198,7 +213,7 @@ def _settle(batch: Batch, row: TaskRow, queue: str) -> str:
     text = f'"lease lapsed in attempt {row.attempt} of {row.max_attempts}"'
     row.reason = text.encode()
     batch.stamp(row)
-    return entry.item(row, "leased", queue)
+    return [entry.item(row, "leased", queue), *owe_state(batch, row, row.reason, queue)]
 
 
 def facts(task: TaskRow) -> dict[str, Any]:

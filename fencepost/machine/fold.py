@@ -16,7 +16,7 @@ from fencepost.commands import (
     Request,
     TokenRevoke,
 )
-from fencepost.fields import MAX_DESTINATIONS, MAX_ENTRY_BYTES
+from fencepost.fields import MAX_ENTRY_BYTES, MAX_OBLIGATIONS
 from fencepost.journal.entry import longest
 from fencepost.machine import (
     claims,
@@ -132,7 +132,7 @@ def _too_large(command: Command) -> str | None:
     an enqueue can name always fits."""
     if not isinstance(command, Complete):
         return None
-    size = longest(1, len(command.followups), MAX_DESTINATIONS)
+    size = longest(1, len(command.followups), MAX_OBLIGATIONS)
     return "entry_too_large" if size > MAX_ENTRY_BYTES else None
 
 

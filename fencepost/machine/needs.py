@@ -21,11 +21,14 @@ from fencepost.commands import (
     TokenCreate,
     TokenRevoke,
 )
+from fencepost.fields import MAX_SWEEP
 from fencepost.machine.batch import lookup_of
 from fencepost.machine.rows import QueueRow
 from fencepost.model import Caller, TaskRow
 from fencepost.record import dataclass, field
 from fencepost.rules.authority import actor_of
+from fencepost.rules.lifecycle import OBLIGING
+from fencepost.rules.owing import most_owed
 
 Sent = tuple[Caller, Request]
 
@@ -96,23 +99,35 @@ def numbers_needed(
 ) -> tuple[int, int, int]:
     """At most how many fences, tasks and entries folding these commands can use up, and one
     entry's number beyond: the next one is looked at before it is taken."""
-    owed = sum(len(queue.settings.destinations) for queue in queues.values())
-    limits = tasks = claims = 0
+    limits = tasks = claims = sweeps = 0
     for _, request in sent:
         command = request.command
         if isinstance(command, Claim):
             limits, claims = limits + command.limit, claims + 1
         elif isinstance(command, Enqueue):
             tasks += len(command.tasks)
-        elif request.result_sha256 is not None:
-            task = loaded.get(getattr(command, "task_id", ""))
-            queue = None if task is None else queues.get((task.scope, task.queue))
-            tasks += owed if queue is None else len(queue.settings.destinations)
+        elif command.verb in OBLIGING:
+            tasks += _most_owed(request, queues, loaded)
+        sweeps += command.verb in ("claim", "sweep")
         if isinstance(command, Complete):
             tasks += len(command.followups)
+    if sweeps and any(queue.settings.outcomes for queue in queues.values()):
+        most = max(most_owed(queue.settings, result=False) for queue in queues.values())
+        tasks += sweeps * min(MAX_SWEEP, most * (len(loaded) + tasks))
     # what is named may be given back, and even be claimed twice
     free = len(loaded) + tasks + claims
     return min(limits, free), tasks, len(sent) + claims + 1
+
+
+def _most_owed(
+    request: Request, queues: Mapping[tuple[str, str], QueueRow], loaded: Mapping[str, TaskRow]
+) -> int:
+    """At most so many obligations come of this command on one task."""
+    task = loaded.get(getattr(request.command, "task_id", ""))
+    queue = None if task is None else queues.get((task.scope, task.queue))
+    result = request.result_sha256 is not None
+    found = queues.values() if queue is None else (queue,)
+    return sum(most_owed(each.settings, result=result) for each in found)
 
 
 def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
@@ -131,6 +146,8 @@ def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
     elif isinstance(command, Purge):
         _add(wanted.purges, (scope, command.queue or ""), command.limit)
     elif isinstance(command, Sweep):
+        if command.queue is not None:  # and with it those that it owes to
+            wanted.queues.add((scope, command.queue))
         _add(wanted.sweeps, (scope, command.queue or ""), command.limit)
     elif isinstance(command, Erase):
         wanted.children.add(command.task_id)

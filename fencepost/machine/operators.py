@@ -6,6 +6,7 @@ from fencepost import canonical
 from fencepost.commands import Cancel, Request, Requeue, Resolve, Review, TaskCommand
 from fencepost.machine.batch import Batch, Verdict, refuse
 from fencepost.machine.claims import facts
+from fencepost.machine.owing import owe_state
 from fencepost.machine.results import accept_once
 from fencepost.model import Caller, TaskRow
 from fencepost.rules import limits
@@ -30,7 +31,7 @@ def cancel(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
     batch.touch(task, command.fence)
     task.state = "cancelled"
     task.reason = command.encoded("reason")
-    return batch.conclude(caller, request, task, before)
+    return batch.conclude(caller, request, task, before, owe_state(batch, task, task.reason))
 
 
 def requeue(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
@@ -77,6 +78,7 @@ def resolve(batch: Batch, caller: Caller, request: Request, task: TaskRow | None
     else:
         task.state = "dead"
     task.reason = command.encoded("reason")
+    obligations += owe_state(batch, task, task.reason)
     return batch.conclude(caller, request, task, "blocked", obligations)
 
 

@@ -7,6 +7,7 @@ from fencepost.issues import ISSUES, LeaseLost, in_order
 from fencepost.machine import tasks
 from fencepost.machine.batch import Batch, Verdict, refuse
 from fencepost.machine.claims import settled
+from fencepost.machine.owing import Accepted, owe_result, owe_state
 from fencepost.machine.rows import Kept, NewResult
 from fencepost.model import Caller, TaskRow
 from fencepost.rules import limits, retry
@@ -28,7 +29,7 @@ def submit(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
         return _refused(batch, command, task, codes, result, digest, recorded)
     batch.touch(task, command.fence, command.expected_revision)
     batch.remark(task, command)
-    obligations = accept_result(batch, task, result, digest)
+    obligations = accept_result(batch, task, result, digest, _own(batch, task, final=False))
     return batch.conclude(caller, request, task, "leased", obligations)
 
 
@@ -44,8 +45,8 @@ def complete(batch: Batch, caller: Caller, request: Request, task: TaskRow | Non
         return _refused(batch, command, task, codes, result, digest, None)
     batch.touch(task, command.fence, command.expected_revision)
     batch.remark(task, command)
-    obligations = accept_once(batch, task, result, digest)
     task.state = "done"
+    obligations = accept_once(batch, task, result, digest) + owe_state(batch, task)
     followups = [tasks.add_followup(batch, task, new.queue, new) for new in command.followups]
     return batch.conclude(caller, request, task, "leased", (*followups, *obligations))
 
@@ -69,13 +70,16 @@ def fail(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -
         )
         batch.offer(task)
     task.reason = command.encoded("reason")
-    return batch.conclude(caller, request, task, "leased")
+    return batch.conclude(caller, request, task, "leased", owe_state(batch, task, task.reason))
 
 
-def accept_result(batch: Batch, task: TaskRow, result: bytes, digest: bytes) -> list[str]:
+def accept_result(
+    batch: Batch, task: TaskRow, result: bytes | None, digest: bytes, by: Accepted
+) -> list[str]:
     """Revision + 1, the result and what is owed for it; the commitment to a human opens.
 
-    Returns the entry's items for the obligations. The caller stamps and records.
+    Returns the entry's items for the obligations. The caller stamps and records. Of an imported
+    `result` that nobody knows any more there is the digest alone, and nothing can be owed.
     """
     task.revision += 1
     number = batch.next_entry
@@ -85,7 +89,7 @@ def accept_result(batch: Batch, task: TaskRow, result: bytes, digest: bytes) -> 
     batch.changes.results.append(
         NewResult(task.id, task.revision, task.round, digest, number, result if kept else None)
     )
-    return tasks.add_obligations(batch, task, result, digest)
+    return [] if result is None else owe_result(batch, task, result, digest, by)
 
 
 def accept_once(
@@ -94,7 +98,12 @@ def accept_once(
     """The same for a result that ends the task, if it brings one that this round has not yet."""
     if result is None or digest is None or (task.id, task.round, digest) in batch.loaded.results:
         return []
-    return accept_result(batch, task, result, digest)
+    return accept_result(batch, task, result, digest, _own(batch, task, final=True))
+
+
+def _own(batch: Batch, task: TaskRow, *, final: bool) -> Accepted:
+    """Accepted here and now, under the task's lease."""
+    return Accepted(batch.now, batch.epoch, task.fence, final)
 
 
 def _result_issues(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from fencepost.commands import Erase, Purge, Request
 from fencepost.journal import entry
@@ -110,19 +110,21 @@ def purge(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) 
 
 def _forget_receipts(batch: Batch, rows: Sequence[TaskRow]) -> None:
     """The same for what is purged. A receipt goes with the task that it is about, that of an
-    enqueue with the last of its tasks: as long as one of them is there, who sends it again gets
-    it."""
+    enqueue (or of a sweep that had something to owe) with the last of its tasks: as long as one of
+    them is there, who sends it again gets it."""
     purged = {row.id for row in rows}
+    brought = {row.created_entry for row in rows}
     for row in rows:
         _forget_key(batch, row)
     for lookup, stored in batch.loaded.receipts.items():
-        if stored.task in purged or _is_spent(batch, stored):
+        if stored.task in purged or _is_spent(batch, stored, brought):
             batch.loaded.tombstones.add(lookup)
 
 
-def _is_spent(batch: Batch, stored: Stored) -> bool:
-    """Whether this is an enqueue of whose tasks none is left; a purge has all of them loaded."""
-    tasks = stored.tasks("enqueue")
+def _is_spent(batch: Batch, stored: Stored, brought: Set[int]) -> bool:
+    """Whether this is an enqueue, or a sweep that has brought about what is purged, of whose tasks
+    none is left; a purge has all of them loaded."""
+    tasks = stored.tasks("enqueue", *(("sweep",) if stored.number in brought else ()))
     return bool(tasks) and not any(task_id in batch.loaded.tasks for task_id in tasks)
 
 

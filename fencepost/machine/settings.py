@@ -63,6 +63,9 @@ def _contradiction(batch: Batch, scope: str, queue: str, after: QueueSettings) -
         other = batch.loaded.queues.get((scope, name))
         if name == queue or (other is not None and other.settings.destinations):
             return f"{name} cannot be a destination: it has destinations, or is the queue itself"
+    for name in after.outcomes:
+        if name not in after.destinations:
+            return f"outcomes: {name} is none of the queue's destinations"
     return None
 
 

@@ -1,4 +1,4 @@
-"""enqueue, and the tasks that results bring about: follow-ups and obligations."""
+"""enqueue, and the follow-ups of a completion."""
 
 from __future__ import annotations
 
@@ -106,31 +106,3 @@ def add_followup(batch: Batch, parent: TaskRow, queue: str, new: NewTask) -> str
         return entry.item(row, row.state, parent.queue, "followup")
     row = add(batch, batch.need_queue(parent.scope, queue), new, parent.id)
     return entry.item(row, None, parent.queue, "followup")
-
-
-def add_obligations(batch: Batch, parent: TaskRow, result: bytes, digest: bytes) -> list[str]:
-    """One task on each destination of the parent's queue: what is owed for this result.
-
-    The message is complete in itself, so that it outlives the parent's retention.
-    """
-    settings = batch.settings(parent)
-    if not settings.destinations:
-        return []
-    # Canonical by hand: the members are sorted and names and digests need no escape.
-    start = f'{{"epoch":{batch.epoch},"fencing_token":{parent.fence},"queue":"{parent.queue}",'
-    end = f'"revision":{parent.revision},"task_id":"{parent.task_id}"}}'
-    middle = f',"result_sha256":"{digest.hex()}",'
-    message = b"".join(
-        (start.encode(), b'"result":', result, middle.encode(), end.encode())
-    )
-    items = []
-    for destination in settings.destinations:
-        queue = batch.need_queue(parent.scope, destination)
-        row = batch.new_task(queue, OBLIGATION, batch.now, message, parent.id)
-        if parent.id in batch.loaded.children:  # an erase later in this batch takes it along
-            batch.loaded.children[parent.id].append(row.task_id)
-        items.append(entry.item(row, None, parent.queue, "obligation"))
-    return items
-
-
-OBLIGATION = NewTask(payload=None)

@@ -152,7 +152,9 @@ def refused(given: Members) -> RefusedResult:
 
 def settings(given: Members) -> QueueSettings:
     values = {spec.name: given[spec.name] for spec in fields(QueueSettings)}
-    return QueueSettings(**{**values, "destinations": texts(values["destinations"])})
+    outcomes = {name: texts(some) for name, some in typed(values["outcomes"], dict).items()}
+    told = {"destinations": texts(values["destinations"]), "outcomes": outcomes}
+    return QueueSettings(**{**values, **told})
 
 
 def queue_row(scope_name: str, given: Members) -> QueueRow:

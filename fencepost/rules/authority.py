@@ -99,7 +99,8 @@ def _named(command: Command) -> tuple[str, ...]:
     if isinstance(command, Complete):
         return tuple(new.queue for new in command.followups)
     if isinstance(command, QueueSet):
-        return (command.queue, *command.settings.get("destinations", ()))
+        given = command.settings
+        return (command.queue, *given.get("destinations", ()), *given.get("outcomes", ()))
     if isinstance(command, NAMES_A_QUEUE) and command.queue is not None:
         return (command.queue,)
     return ()

@@ -37,10 +37,15 @@ TRANSITIONS: dict[str, dict[str | None, frozenset[str | None]]] = {
 }
 
 
+OBLIGING = frozenset({"submit", "complete", "fail", "cancel", "resolve", "sweep"})
+"""Verbs of which a result or a state comes that others may have to be told. What is erased is told
+to nobody."""
+
+
 def allowed(verb: str, before: str | None, after: str | None) -> bool:
-    """Whether the table has this move. Tasks that a completion enqueues move as enqueue does."""
+    """Whether the table has this move. Tasks that another verb brings about begin as enqueue's."""
     if before is None:
-        return after == "ready" and verb in ("enqueue", "submit", "complete", "resolve")
+        return after == "ready" and (verb == "enqueue" or verb in OBLIGING)
     return after in TRANSITIONS.get(verb, {}).get(before, frozenset())
 
 

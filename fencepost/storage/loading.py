@@ -207,7 +207,7 @@ def _receipts(
         for lookup in sorted(_lookups(wanted)) if any_tombstone else ():
             if (yield one("tombstone", lookup=bury(lookup))):
                 loaded.tombstones.add(lookup)
-    shown = ("claim", "enqueue") if wanted.purges else ("claim",)
+    shown = ("claim", "enqueue", "sweep") if wanted.purges else ("claim",)
     ids = {task_id for stored in loaded.receipts.values() for task_id in stored.tasks(*shown)}
     if ids:
         rows = yield one("tasks_by_id", ids=sorted(ids))

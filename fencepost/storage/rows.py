@@ -17,6 +17,8 @@ def queue_row(row: tuple[Any, ...]) -> QueueRow:
     row_id, scope, queue, settings, is_destination = row
     values = json.loads(settings)
     values["destinations"] = tuple(values.get("destinations", ()))
+    if values.get("outcomes"):
+        values["outcomes"] = {name: tuple(some) for name, some in values["outcomes"].items()}
     return QueueRow(row_id, scope, queue, QueueSettings(**values), bool(is_destination))
 
 

@@ -49,6 +49,9 @@ NONSENSE = (
     '{"verb":"queue.set","queue":"a","settings":{"destinations":["a"]}}',
     '{"verb":"queue.set","queue":"out","settings":{"destinations":["b"]}}',
     '{"verb":"queue.set","queue":"b","settings":{"destinations":["a"]}}',
+    *('{"verb":"queue.set","queue":"a","settings":{"destinations":["out"],"outcomes":' + told + "}}"
+      for told in ('{"b":["result"]}', '{"out":[]}', '{"out":["ready"]}', '{"out":"result"}', "[]",
+                   '{"out":["dead","dead"]}', '{"out":null}', '{"o t":["dead"]}', "null")),
 )  # fmt: skip
 
 
@@ -79,11 +82,18 @@ class Chronicle:
                 "on_lapse": rng.choice(("retry", "retry", "reconcile")),
             }  # fmt: skip
             if queue == "a":
-                settings |= {"destinations": ["out"], "retain_seconds": rng.choice((None, 0, 300))}
+                settings |= {"destinations": ["out"], "retain_seconds": rng.choice((None, 0, 300)),
+                             "outcomes": self.owing(["out"])}  # fmt: skip
             if queue == "c":
                 settings |= {"max_payload_bytes": 40, "max_result_bytes": 40, "max_followups": 1,
                              "result_storage": "digest", "max_hold_seconds": 90}  # fmt: skip
             self.tell({"verb": "queue.set", "queue": queue, "settings": settings})
+
+    def owing(self, destinations: list[str]) -> Json:
+        """Which outcomes oblige these: drawn apart, so that what else happens stays as it was."""
+        some = [name for name in destinations if self.words.random() < 0.6]
+        outcomes = ("result", "done", "dead", "cancelled", "blocked")
+        return {name: self.words.sample(outcomes, self.words.choice((1, 2, 4))) for name in some}
 
     # -- telling
 
@@ -204,7 +214,7 @@ class Chronicle:
         if verb == "complete" and rng.random() < 0.3:
             queues = rng.choices(QUEUES, k=rng.choice((1, 2, 3)))
             new = [{**self.new_task(), "queue": queue} for queue in queues]
-            command["followups"] = new * (70 if rng.random() < 0.05 else 1)
+            command["followups"] = new * (210 // len(new) if rng.random() < 0.05 else 1)
         if verb == "fail":
             command |= rng.choice(({}, {"then": "retry"}, {"then": "give_up"}, {"then": "block"},
                                    {"then": "block"}))  # fmt: skip
@@ -250,7 +260,8 @@ class Chronicle:
             {"verb": "scope.set_policy", "policy_version": rng.randrange(4)},
             {"verb": "scope.set_policy", "retain_seconds": rng.choice((None, 0, 60))},
             {"verb": "queue.set", "queue": rng.choice(QUEUES),
-             "settings": {"destinations": rng.choice(([], ["out"], ["c", "out"]))}},
+             "settings": {"destinations": (owed := rng.choice(([], ["out"], ["c", "out"]))),
+                          "outcomes": self.owing(owed)}},
             {"verb": "scope.revoke", "revoked": rng.random() < 0.5},
         ]  # fmt: skip
         command = rng.choice(commands)

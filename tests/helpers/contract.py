@@ -112,6 +112,9 @@ def rule_of(check: Any, encode: Any = None) -> dict[str, Any]:
         return {**rule_of(told["check"]), "uniqueItems": True}
     if made == "parts":
         return {"$ref": f"#/$defs/{PARTS[told['kind']]}"}
+    if made == "by_name":
+        return {"type": "object", "propertyNames": rule_of(fields.name),
+                "maxProperties": told["high"], "unevaluatedProperties": rule_of(told["check"])}
     assert made == "some", f"{check.__qualname__} is new: say here what it means"
     low = {"minItems": told["low"]} if told["low"] else {}
     return {"type": "array", "items": rule_of(told["check"]), "maxItems": told["high"], **low}
@@ -126,8 +129,9 @@ def bare(asked: dict[str, Any]) -> dict[str, Any]:
     left = {k: v for k, v in asked.items() if k not in NO_RULE and k not in ("not", "default")}
     if left.get("minLength", 0) == left.get("maxLength", 1):
         left = {k: v for k, v in left.items() if k not in ("minLength", "maxLength")}
-    if "items" in left:
-        left["items"] = bare(left["items"])
+    for word in ("items", "propertyNames", "unevaluatedProperties"):
+        if isinstance(left.get(word), dict):
+            left[word] = bare(left[word])
     if "anyOf" in left:
         left["anyOf"] = [bare(one) for one in left["anyOf"]]
     return left
@@ -174,6 +178,8 @@ def values_of(check: Any, encode: Any = None) -> st.SearchStrategy[Any]:
         return values_of(told["check"]).map(lambda items: list(dict.fromkeys(items)))
     if made == "parts":
         return parts_of(told["kind"])
+    if made == "by_name":
+        return st.dictionaries(values_of(fields.name), values_of(told["check"]), max_size=3)
     return st.lists(values_of(told["check"]), min_size=told["low"], max_size=told["low"] + 2)
 
 

@@ -254,7 +254,7 @@ MACHINE = [
     bent("a completion adds what it has", results.accept_once,
          "or (task.id, task.round, digest) in batch.loaded.results", "", ROUND),
     bent("a result owes nothing", results.accept_result,
-         "return tasks.add_obligations(batch, task, result, digest)", "return []", OWED),
+         "owe_result(batch, task, result, digest, by)", "[]", OWED),
     bent("a forged result is kept aside", results._late, '"unknown_fence" not in codes', "True",
          ASIDE),
     bent("a stranger's result is kept aside", results._late, "and not never", "", ASIDE),

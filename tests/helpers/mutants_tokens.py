@@ -49,7 +49,7 @@ TOKENS = [
     bent("a follow-up goes to any queue", authority._named,
          "tuple(new.queue for new in command.followups)", "()", QUEUES),
     bent("a destination is any queue", authority._named,
-         ', *command.settings.get("destinations", ())', ",", QUEUES),
+         ', *given.get("destinations", ())', "", QUEUES),
     bent("a claim names any queue", authority._named, "command.queues or ()", "()", QUEUES),
     bent("a list is of all queues", authority.queues_seen,
          "sorted(caller.queues if queue is None else caller.queues & {queue})", "None", HIDDEN),

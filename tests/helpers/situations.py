@@ -152,7 +152,7 @@ def _(made: Draft) -> None:
 @fault("entry_too_large", "complete")
 def _(made: Draft) -> None:
     made.fields["followups"] = tuple({"queue": "n" * 64, "payload": 0} for _ in range(250))
-    made.world.append((2, lambda _, stand: stand.fp.queue_set(QUEUE, max_followups=190) and None))
+    made.world.append((2, lambda _, stand: stand.fp.queue_set(QUEUE, max_followups=180) and None))
 
 
 @fault("idempotency_key_reused", *ALL)

@@ -77,15 +77,20 @@ SQLITE_USERS = {
     "engine/": "the caller's transaction takes a connection of the caller's",
     "receiver/": "the kit for the other side stands alone, with tables in its user's database",
     "offline/file.py": "the outbox is a file of its own, on a machine that may have no store",
-    "conformance/sqlite_reference.py": "a kit in one file, written independently of storage/",
+    "conformance/sqlite_reference.py": "a kit of its own, written independently of storage/",
+    "conformance/reference_stores.py": "a kit of its own, written independently of storage/",
     "conformance/verification.py": "asks for SQLite's version, which the verification names",
 }
-SQL_IN_PYTHON = {"conformance/sqlite_reference.py": "a kit in one file, made to be carried off"}
+SQL_IN_PYTHON = {
+    "conformance/sqlite_reference.py": "a kit of its own, made to be carried off",
+    "conformance/reference_stores.py": "a kit of its own, made to be carried off",
+}
 # They may import one another, and nothing else of ours.
 STAND_ALONE = {
     "conformance/sqlite_reference.py": "the oracle: what it shared, it could not check",
     "conformance/reference_bytes.py": "what the oracle reads",
     "conformance/reference_parts.py": "what the oracle is made of beside the rules",
+    "conformance/reference_stores.py": "what holds the oracle's rows",
 }
 # Their modules import one another, and nothing else of ours.
 STAND_ALONE_ROOMS = {"receiver": "whoever receives copies the folder, and has nothing else of ours"}

@@ -31,8 +31,9 @@ SAME: dict[str, str] = {
     "rules.retry.backoff: doubled = settings.backoff_seconds * 2 ** min(attempt - 1, 40) => "
     "doubled = settings.backoff_seconds * 2 ** min(attempt - 1, 41)":
         "2^40 seconds are beyond the longest wait that a setting can name",
-    "machine.claims.settle_lapsed: items = [_settle(batch, row, '') for row in rows] => "
-    "items = [_settle(batch, row, 'XXXX') for row in rows]":
+    "machine.claims.settle_lapsed: "
+    "items = [item for row in rows for item in _settle(batch, row, '')] => "
+    "items = [item for row in rows for item in _settle(batch, row, 'XXXX')]":
         "any name that is no queue's makes each task name its own",
     "machine.claims.Candidates.__init__: "
     "self.pools = [[(0, task.id, task.task_id)]] if queues else [] => "
@@ -110,8 +111,8 @@ SAME: dict[str, str] = {
     "return refuse(('invalid_request',), command, f'queue.set: {wrong}') => "
     "return refuse(('invalid_request',), None, f'queue.set: {wrong}')":
         "where the words are given, the command is not asked for any",
-    "machine.tasks.add_obligations: "
-    "items.append(entry.item(row, None, parent.queue, 'obligation')) => "
+    "machine.owing._put: "
+    "items.append(entry.item(row, None, entry_queue, 'obligation')) => "
     "items.append(entry.item(row, None, None, 'obligation'))":
         "a queue is not its own destination, so the queue is named anyway",
     "journal.rows.Rows._results: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fencepost.clock import from_rfc3339
+from fencepost.clock import from_rfc3339, to_rfc3339
 from fencepost.commands import (
     Claim,
     Complete,
@@ -153,9 +153,13 @@ def _message(judge: Judge, request: Request, job: Job) -> bytes:
     members = request.command.members
     content = (members.get("result") or members.get("evidence") or b"").decode()
     assert request.result_sha256 is not None
+    final = "false" if request.command.verb == "submit" else "true"
+    key = f'"key":"{job.key}",' if job.key else ""
     return (
-        f'{{"epoch":{judge.ghost.epoch},"fencing_token":{job.fence},"queue":"{job.queue}",'
-        f'"result":{content},"result_sha256":"{request.result_sha256.hex()}",'
+        f'{{"at":"{to_rfc3339(judge.ghost.time.now)}","epoch":{judge.ghost.epoch},'
+        f'"fencing_token":{job.fence},"final":{final},{key}"outcome":"result",'
+        f'"queue":"{job.queue}","result":{content},'
+        f'"result_sha256":"{request.result_sha256.hex()}",'
         f'"revision":{job.revision},"task_id":"{job.task_id}"}}'
     ).encode()
 

@@ -209,6 +209,7 @@ def test_the_address_of_a_handle_is_the_same_whoever_asks_and_shows_no_password(
         ("postgresql:///work?host=/run/pg", "postgresql:///run/pg:5432/work"),
         ("postgresql://[::1]:5/work", "postgresql://[::1]:5/work"),
         ("postgresql://a,b:6/work", "postgresql://a:5432,b:6/work"),
+        ("postgresql://b:6,a:5432/work", "postgresql://a:5432,b:6/work"),
         (
             "postgresql://a/w?options=-csearch_path%3Dapp&password=pw",
             "postgresql://a:5432/w?options=-csearch_path=app",

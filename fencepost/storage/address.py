@@ -118,9 +118,10 @@ def with_schema(url: str, name: str) -> str:
 
 def _shown(place: str, database: str, query: list[str]) -> str:
     """The same text for the same store, however it is asked for: where, which database, and which
-    schema of it. Who asks and how the way there is secured are left out."""
+    schema of it. Who asks, how the way there is secured and which of several hosts is named first
+    (after a fail-over, another) are left out."""
     named = {_name(pair): unquote(pair.partition("=")[2]) for pair in query}
-    hosts = [one if _port(one) else f"{one}:5432" for one in place.split(",")]
+    hosts = sorted(one if _port(one) else f"{one}:5432" for one in place.split(","))
     if not place:
         hosts = [f"{named.get('host', 'local')}:{named.get('port', '5432')}"]
     options = f"?options={named['options']}" if named.get("options") else ""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 from helpers.pg_stand import PgStand
 
-from fencepost.clock import SECOND
+from fencepost import commands as c
+from fencepost.clock import SECOND, to_rfc3339
 from fencepost.commands import NewTask
-from fencepost.storage.postgres import lowwater
+from fencepost.issues import GuardTripped
+from fencepost.storage import saving
+from fencepost.storage.loading import EVER
+from fencepost.storage.postgres import lowwater, talk
 from fencepost.storage.postgres.lowwater import LONG, LONGEST, SHARE, LowWater
 
 
@@ -74,6 +79,40 @@ def test_what_was_given_back_ends_the_marks(low, watch):
     assert low.mark(1) is None
 
 
+def look_over(low, watch, microseconds, lapsed, due):
+    since = low.since(1)
+    watch.now += microseconds
+    low.looked(1, lapsed, due)
+    return since
+
+
+def test_after_a_long_look_leases_and_delays_are_looked_for_from_where_it_has_found(low, watch):
+    assert look_over(low, watch, LONG - 1, 50, 70) == (EVER, EVER)
+    assert look_over(low, watch, LONG, 51, 71) == (EVER, EVER)
+    assert look_over(low, watch, 2 * LONG, 52, 72) == (51, 71)
+    assert low.since(1) == (52, 72)
+    assert low.since(2) == (EVER, EVER)
+
+
+@pytest.mark.parametrize("taken", [LONG, 10 * SECOND])
+def test_they_are_looked_for_from_the_beginning_again_after_a_while(low, watch, taken):
+    look_over(low, watch, taken, 51, 71)
+    watch.now += min(SHARE * taken, LONGEST) - 1
+    assert look_over(low, watch, 0, 52, 72) == (51, 71)
+    watch.now += 1
+    assert low.since(1) == (EVER, EVER)
+
+
+def test_under_another_floor_nothing_is_known(low, watch):
+    low.under(0)
+    look(low, watch, LONG, (0, 7))
+    look_over(low, watch, LONG, 51, 71)
+    low.under(0)
+    assert (low.mark(1), low.since(1)) == ((0, 7), (51, 71))
+    low.under(1)
+    assert (low.mark(1), low.since(1)) == (None, (EVER, EVER))
+
+
 @pytest.fixture
 def marked(monkeypatch):
     """A store each of whose looks is long: from the second claim on, a mark stands."""
@@ -124,3 +163,87 @@ def test_what_is_given_back_here_is_first_again(marked):
     assert claimed(marked, 2) == [1, 2]
     lease.release()
     assert claimed(marked, 2) == [0, 3]
+
+
+def since(stand):
+    """From when on the store's own connection looks for what is over on its one queue."""
+    ((queue,),) = stand.connection.execute("select id from fencepost_queue")
+    return stand.store._main._low.since(queue)
+
+
+def test_what_has_come_due_or_ended_since_is_found_though_a_mark_stands(marked):
+    fp, clock = marked.fp, marked.clock
+    assert claimed(marked, 20) == [*range(20)]
+    looked = fp.now()
+    assert since(marked) == (looked, looked)
+    fp.enqueue("work", "delayed", due_at=to_rfc3339(looked + 30 * SECOND))
+    fp.enqueue("work", "at once", due_at=to_rfc3339(looked - 30 * SECOND))
+    assert claimed(marked, 30) == ["at once"]
+    clock.advance(30)
+    assert claimed(marked, 30) == ["delayed"]
+    assert since(marked)[0] == fp.now()
+    clock.advance(60)
+    assert sorted(map(str, claimed(marked, 30))) == sorted(
+        map(str, [*range(20), "at once", "delayed"])
+    )
+
+
+def test_a_claim_that_was_undone_leaves_what_it_has_found_to_the_next(marked, monkeypatch):
+    claimed(marked, 20)
+    marked.fp.enqueue("work", "delayed", due_at=to_rfc3339(marked.fp.now() + SECOND))
+    marked.clock.advance(60)
+    lapsed = [*range(20), "delayed"]
+    with monkeypatch.context() as patch:
+        patch.setattr(saving, "save", broken)
+        with pytest.raises(GuardTripped):
+            marked.fp.claim("work", worker_id="w", limit=30)
+    assert sorted(map(str, claimed(marked, 30))) == sorted(map(str, lapsed))
+
+
+def broken(*_):
+    raise GuardTripped("made to")
+    yield
+
+
+def test_after_the_clock_was_set_back_what_ends_by_it_is_found(marked):
+    claimed(marked, 20)
+    marked.clock.advance(3_600)
+    assert len(claimed(marked, 20)) == 20
+    assert claimed(marked, 20) == []
+    looked, _ = since(marked)
+    marked.clock.jump_wall(-3_000)
+    marked.fp.clock_reset()
+    assert marked.fp.now() < looked
+    assert len(claimed(marked, 30)) == 20
+
+
+def test_a_look_steps_over_none_of_what_was_before_though_no_vacuum_may_take_it_away(marked):
+    fp = marked.fp
+    fp.enqueue_many("work", ({"payload": n} for n in range(2_000)))
+    with psycopg.connect(marked.url) as pinned:
+        pinned.execute("begin isolation level repeatable read")
+        pinned.execute("select 1 from fencepost_store")
+        soon = to_rfc3339(fp.now() + SECOND)
+        fp.enqueue_many("work", (NewTask(n, due_at=soon) for n in range(2_000)))
+        marked.clock.advance(1)
+        while leases := fp.claim("work", worker_id="w", limit=100, lease_seconds=1):
+            for done in fp.execute([c.Complete(n.task_id, "w", n.fence) for n in leases]):
+                assert done.status == "accepted"
+        marked.clock.advance(10)
+        assert claimed(marked, 1) == []
+        for name, first in zip(("lapsed_tasks", "promote_due"), since(marked), strict=True):
+            assert touched(marked, name, EVER) > 80
+            assert touched(marked, name, first) < 20
+
+
+def touched(stand, name, first):
+    """How many pages the look goes through that begins so."""
+    ((queue,),) = stand.connection.execute("select id from fencepost_queue")
+    values = {"queue_id": queue, "since": first, "now": stand.fp.now(), "limit": 200}
+    with psycopg.connect(stand.url) as connection:
+        connection.execute(talk.STATEMENTS["settings"])
+        ((told,),) = connection.execute(
+            f"explain (analyze, buffers, timing off, format json) {talk.STATEMENTS[name]}", values
+        ).fetchall()
+        connection.rollback()
+    return told[0]["Plan"]["Shared Hit Blocks"] + told[0]["Plan"]["Shared Read Blocks"]

@@ -28,6 +28,7 @@ TimeOf = Callable[[StoreState, int | None], tuple[int, int]]
 """(the store's time, the wall clock); given a database's own clock it goes by that one."""
 SWEPT_BY_A_CLAIM = 100
 ENDED_PLACES = (4, 5, 6)
+EVER = -(2**63)
 
 
 class Backing(Protocol):
@@ -69,8 +70,11 @@ class Backing(Protocol):
     def ready(self, queue_id: int, limit: int) -> list[Ask]:
         """What finds the first ready tasks of a queue, or some that are as good."""
 
+    def over(self, queue_id: int, now: int, limit: int) -> list[Ask]:
+        """What finds, before that, leases that have ended, and makes tasks ready that are due."""
+
     def enough(self, queue_id: int, found: Sequence[Sequence[Any]], limit: int) -> bool:
-        """Whether that is what there is; else it has to be looked for again."""
+        """Whether that is what is ready, by both's answers; else it is to be looked for again."""
 
 
 def load(
@@ -341,13 +345,10 @@ def _pool(loaded: Loaded, backing: Backing, scope: str, queue: str, limit: int) 
     loaded.pool[scope, queue] = pool
     if row is None:
         return
-    asks = [one("lapsed_tasks", queue_id=row.id, now=loaded.now, limit=limit + SWEPT_BY_A_CLAIM)]
-    if not loaded.read_only:
-        asks.append(one("promote_due", queue_id=row.id, now=loaded.now))
-    before = len(asks)
+    asks = backing.over(row.id, loaded.now, limit + SWEPT_BY_A_CLAIM)
     answers = yield together([*asks, *backing.ready(row.id, limit)])
-    ended, ready = answers[0], answers[before:]
-    if not backing.enough(row.id, ready, limit):
+    ended, ready = answers[0], answers[len(asks) :]
+    if not backing.enough(row.id, answers, limit):
         ready = yield together(backing.ready(row.id, limit))
     loaded.lapsed[scope, queue] = [row[1] for row in ended]
     found = yield from _add_tasks(loaded, [*chain.from_iterable(ready), *ended])
@@ -368,7 +369,8 @@ def _lapsed(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None]:
     ids: list[str] = []
     for queue_id in (yield from _queue_ids(loaded, scope, queue)):
         if len(ids) < limit:
-            rows = yield one("lapsed_tasks", queue_id=queue_id, now=loaded.now, limit=limit)
+            known = {"queue_id": queue_id, "since": EVER, "now": loaded.now}
+            rows = yield one("lapsed_tasks", **known, limit=limit)
             yield from _add_tasks(loaded, rows)
             ids += [row[1] for row in rows]
     loaded.lapsed[scope, queue] = ids

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fencepost import commands as c
+from fencepost.storage.loading import EVER
 from fencepost.storage.sqlite.driver import STATEMENTS
 from helpers.stand import QUEUE, Make, Stand, binding
 
@@ -180,8 +181,13 @@ def ready_tasks(stand: Stand) -> None:
 @lookup
 def lapsed_tasks(stand: Stand) -> None:
     for now in (0, stand.fp.now() + 58_000_000, 2**60):
-        place = {"queue_id": 1, "now": now, "limit": 99}
-        assert found(stand, "lapsed_tasks", **place) == _placed(stand, 1, 2, now or 0)
+        place = {"queue_id": 1, "since": EVER, "now": now, "limit": 99}
+        lapsed = _placed(stand, 1, 2, now or 0)
+        assert found(stand, "lapsed_tasks", **place) == lapsed
+        for since in {t["rank"] for t in rows(stand, "task")}:
+            later = {t["id"] for t in rows(stand, "task") if t["rank"] >= since}
+            asked = {**place, "since": since}
+            assert found(stand, "lapsed_tasks", **asked) == sorted(later.intersection(lapsed))
 
 
 @lookup
@@ -199,10 +205,12 @@ def promote_due(stand: Stand) -> None:
     was = {t["id"]: t["place"] for t in rows(stand, "task")}
     due = _placed(stand, 1, 1, now)
     assert due
-    stand.connection.execute(STATEMENTS["promote_due"], {"queue_id": 1, "now": now - 1})
+    asked = {"queue_id": 1, "since": EVER, "now": now}
+    stand.connection.execute(STATEMENTS["promote_due"], {**asked, "now": now - 1})
+    stand.connection.execute(STATEMENTS["promote_due"], {**asked, "since": now + 1, "now": now + 9})
     assert {t["id"]: t["place"] for t in rows(stand, "task")} == was
     stand.connection.execute("update fencepost_task set rank = ? where place = 1", (now,))
-    stand.connection.execute(STATEMENTS["promote_due"], {"queue_id": 1, "now": now})
+    stand.connection.execute(STATEMENTS["promote_due"], {**asked, "since": now})
     moved = {t["id"]: t["place"] for t in rows(stand, "task")}
     assert {task for task in was if moved[task] != was[task]} == set(due)
 

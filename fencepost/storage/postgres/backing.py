@@ -14,7 +14,7 @@ from fencepost.model import StoreState, TaskRow
 from fencepost.storage import loading, saving
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.port import AnotherServer
-from fencepost.storage.postgres.lowwater import LowWater, first_of
+from fencepost.storage.postgres.lowwater import LowWater, first_due, first_end, first_of
 from fencepost.storage.steps import Ask, Steps, one
 
 LIKELY = 8
@@ -33,6 +33,7 @@ class PostgresBacking:
         self._secret = secret
         self._low = LowWater()
         self._mark: tuple[int, int] | None = None
+        self._now = 0
         self._needed: dict[tuple[str, str], None] = {}  # queues, those of the last batch last
 
     def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Steps[Loaded]:
@@ -64,7 +65,9 @@ class PostgresBacking:
         *columns, known = row
         if not known:
             raise AnotherServer(f"{self.where}: another server writes")
-        return StoreState(*columns)
+        state = StoreState(*columns)
+        self._low.under(state.floor)
+        return state
 
     def likely(self, wanted: Needs) -> list[tuple[str, str]]:
         """Those of the last batches: one round trip less for each time that it is right."""
@@ -98,10 +101,20 @@ class PostgresBacking:
             one("ready_tasks_from", queue_id=queue_id, rank=rank, id=row_id, limit=limit),
         ]
 
+    def over(self, queue_id: int, now: int, limit: int) -> list[Ask]:
+        self._now = now
+        lapsed, due = self._low.since(queue_id)
+        return [
+            one("lapsed_tasks", queue_id=queue_id, since=lapsed, now=now, limit=limit),
+            one("promote_due", queue_id=queue_id, since=due, now=now),
+        ]
+
     def enough(self, queue_id: int, found: Sequence[Sequence[Any]], limit: int) -> bool:
+        lapsed, due, *ready = found
+        self._low.looked(queue_id, first_end(lapsed, self._now), first_due(due, self._now))
         marked = self._mark is not None
-        self._low.found(queue_id, first_of(found[-1]), marked)
-        if not marked or sum(map(len, found)) >= limit:
+        self._low.found(queue_id, first_of(ready[-1]), marked)
+        if not marked or sum(map(len, ready)) >= limit:
             return True
         self._low.forget(queue_id)
         return False

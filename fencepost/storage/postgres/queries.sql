@@ -6,10 +6,9 @@
 -- locked where it is free (skip locked), and the store's row is shared until the commit. What has a
 -- unique name is inserted in the order of names: who comes second waits for the first of those that
 -- they have in common, with none of the others in its hand.
--- Rows are looked up one by one, behind `offset 0` or in a subquery that has one value, and what is
--- found so is written by its place (`ctid`; its row is held): that is a search whatever the planner
--- was told of a table. One that was analysed while it was empty it takes for empty, and to go
--- through all of it then costs the same.
+-- Rows are looked up one by one, behind `offset 0` or in a subquery of one value, and written by
+-- their place (`ctid`; they are held): that is a search though the planner takes a table for empty,
+-- since it was analysed when it was.
 
 -- name: begin
 begin isolation level read committed;
@@ -219,9 +218,9 @@ select commitment from fencepost_result where task = %(task)s and revision = %(r
 update fencepost_task set place = 0, rank = -priority
 where ctid = any(array(
     select ctid from fencepost_task
-    where queue_id = %(queue_id)s and place = 1 and rank <= %(now)s
+    where queue_id = %(queue_id)s and place = 1 and rank >= %(since)s and rank <= %(now)s
     order by rank limit 1000 for update skip locked
-));
+)) returning due_at;
 
 -- name: ready_tasks
 select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,
@@ -236,8 +235,8 @@ select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempt
     revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
     changed_at, content, created_entry, entry, parent, reason, erased
 from fencepost_task
-where queue_id = %(queue_id)s and place = 2 and rank <= %(now)s order by rank, id
-limit %(limit)s for update skip locked;
+where queue_id = %(queue_id)s and place = 2 and rank >= %(since)s and rank <= %(now)s
+order by rank, id limit %(limit)s for update skip locked;
 
 -- name: ended_tasks
 select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,
@@ -245,8 +244,7 @@ select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempt
     changed_at, content, created_entry, entry, parent, reason, erased
 from fencepost_task
 where queue_id = %(queue_id)s and place = %(place)s and place >= 0 and rank <= %(before)s
-order by rank, id
-limit %(limit)s for update skip locked;
+order by rank, id limit %(limit)s for update skip locked;
 
 -- name: obligations_of
 select t.task_id

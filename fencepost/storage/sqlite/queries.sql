@@ -172,7 +172,8 @@ select commitment from fencepost_result where task = :task and revision = :revis
 update fencepost_task set place = 0, rank = -priority
 where id in (
     select id from fencepost_task indexed by fencepost_task_place
-    where queue_id = :queue_id and place = 1 and rank <= :now order by rank limit 1000
+    where queue_id = :queue_id and place = 1 and rank >= :since and rank <= :now
+    order by rank limit 1000
 );
 
 -- name: ready_tasks
@@ -187,7 +188,8 @@ select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempt
     revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
     changed_at, content, created_entry, entry, parent, reason, erased
 from fencepost_task indexed by fencepost_task_place
-where queue_id = :queue_id and place = 2 and rank <= :now order by rank, id limit :limit;
+where queue_id = :queue_id and place = 2 and rank >= :since and rank <= :now
+order by rank, id limit :limit;
 
 -- name: ended_tasks
 select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,

@@ -115,6 +115,11 @@ class SqliteTransaction:
     def ready(self, queue_id: int, limit: int) -> list[Ask]:
         return [one("ready_tasks", queue_id=queue_id, limit=limit)]
 
+    def over(self, queue_id: int, now: int, limit: int) -> list[Ask]:
+        ever = {"queue_id": queue_id, "since": loading.EVER, "now": now}
+        asks = [one("lapsed_tasks", limit=limit, **ever)]
+        return asks if self.read_only else [*asks, one("promote_due", **ever)]
+
     def enough(self, queue_id: int, found: Sequence[Sequence[Any]], limit: int) -> bool:
         """They are the first."""
         return True

@@ -37,8 +37,9 @@ def no_floor_anywhere(patch: Patch) -> None:
 def sweeps_what_is_done(patch: Patch) -> None:
     """A sweep gives back tasks that are done, and leases that live."""
     sql = driver.STATEMENTS["lapsed_tasks"]
-    assert sql.count("place = 2 and rank <= :now") == 1
-    both = sql.replace("place = 2 and rank <= :now", "place in (2, 4)")
+    ended = "place = 2 and rank >= :since and rank <= :now"
+    assert sql.count(ended) == 1
+    both = sql.replace(ended, "place in (2, 4) and :since < :now")
     patch.setitem(driver.STATEMENTS, "lapsed_tasks", both)
     edit(patch, claims.sweep, "if lapsed(row, batch.moment(row.scope))", "")
 

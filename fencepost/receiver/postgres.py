@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -59,6 +60,12 @@ class PostgresStore:
         if connection is not None:
             connection.close()
 
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """A transaction in which the tables are made."""
+        with self.connection.transaction():
+            yield
+
     def begin(self) -> None:
         """Begin a transaction whose commit waits for the disk."""
         self._batch = ExitStack()
@@ -68,7 +75,7 @@ class PostgresStore:
 
     def commit(self) -> None:
         """An error means that the outcome is not known."""
-        self._in_transaction()
+        self.connection.execute(_STATEMENTS["unseal"])
         self._batch.close()
 
     def rollback(self) -> None:
@@ -91,18 +98,17 @@ class PostgresStore:
 
     def release(self) -> None:
         """Keep it."""
-        self._in_transaction()
         self._attempt.close()
 
     def undo(self) -> None:
         """Back to the savepoint."""
-        self._in_transaction()
+        self.check()
         self._attempt.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
 
-    def _in_transaction(self) -> None:
-        """An effect's own `COMMIT` has already made it last, without a receipt: say so, loudly."""
+    def check(self) -> None:
+        """A `COMMIT` of the effect's has met the seal: nothing of the transaction is left."""
         if self.connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
-            raise EffectBroke("the effect has ended the transaction: it is there without a receipt")
+            raise EffectBroke("the effect tried to end the transaction")
 
     def rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
         """Run a named statement."""

@@ -61,6 +61,15 @@ create table if not exists fencepost_receiver_receipt (
 create unique index if not exists fencepost_receiver_receipt_operation
 on fencepost_receiver_receipt (stream_id, operation);
 
+-- name: make_seal_table
+-- An effect cannot commit by itself: while a transaction is ours it holds a row here that refers to
+-- nothing, which is looked at when it commits. We take the row away first.
+create table if not exists fencepost_receiver_seal (
+    id bigint primary key,
+    broken bigint not null
+        references fencepost_receiver_schema (id) deferrable initially deferred
+);
+
 -- name: find_tables
 select 1 where to_regclass('fencepost_receiver_schema') is not null;
 
@@ -157,7 +166,13 @@ where stream_id = %(stream_id)s and operation = %(operation)s and event is not n
 returning position;
 
 -- name: settle
--- Each commit waits for the disk, and no lock is waited for without end.
+-- Each commit waits for the disk, no lock is waited for without end, and the seal is on.
+with seal as (
+    insert into fencepost_receiver_seal (id, broken) values (pg_backend_pid(), 0)
+)
 select set_config('lock_timeout', %(lock_timeout)s, true),
     case when current_setting('synchronous_commit') = 'off'
     then set_config('synchronous_commit', 'on', true) end;
+
+-- name: unseal
+delete from fencepost_receiver_seal where id = pg_backend_pid();

@@ -180,6 +180,7 @@ class Receiver:
         try:
             with session.attempt() as connection:
                 self._run(connection, event)
+                session.store.check()
                 session.record(held, event, receipt, after.position, now, self._keep.events != 0)
         except _EffectFailed as failed:
             return self._failure(session.store, event, failed.error)

@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._headers: dict[str, str] | None = None
         self._length = 0
-        self._answering = self._reading = False
+        self._answering = self._reading = self._over = False
         self._keep = True
         self._timer: asyncio.TimerHandle | None = None
 
@@ -149,6 +149,7 @@ class Connection(asyncio.Protocol):
         head = "\r\n".join(lines).encode("latin-1")
         self._transport.write(head + b"\r\n\r\n" + answer.body)
         if not self._keep:
+            self._over = True
             self._transport.close()
             return
         self._transport.resume_reading()
@@ -159,7 +160,7 @@ class Connection(asyncio.Protocol):
     def _read_on(self) -> None:
         """Take requests out of what has come while they are whole and answered at once."""
         self._reading = True
-        while self._keep and not self._answering and self._read():
+        while not self._over and not self._answering and self._read():
             pass
         self._reading = False
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from .store import EffectBroke, Unavailable, make_tables, statements
@@ -14,14 +16,16 @@ _BEGIN, _COMMIT, _ROLLBACK = "BEGIN IMMEDIATE /* kit */", "COMMIT /* kit */", "R
 _SAVEPOINT, _RELEASE = "SAVEPOINT fencepost_receiver", "RELEASE fencepost_receiver"
 _UNDO = "ROLLBACK TO fencepost_receiver"
 _FULL = 2
+_LONG_LOG = 4 * 1024 * 1024
 
 
 class SqliteStore:
     """`SqliteStore("effects.db")`. Effects get the `sqlite3.Connection`.
 
-    A commit is on the disk: `synchronous=FULL`, read back. The journal is TRUNCATE unless the file
-    is in WAL mode, which stays. Several processes may share the file; they wait `busy_seconds` for
-    one another.
+    A commit is on the disk: `synchronous=FULL`, read back. A new file is in WAL mode, where a
+    commit costs one sync in place of four; a file of yours stays in WAL mode if it is, and else its
+    journal is TRUNCATE. Several processes may share the file, and wait `busy_seconds` for one
+    another.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = 5.0) -> None:
@@ -57,8 +61,13 @@ class SqliteStore:
 
     def _settle(self, connection: sqlite3.Connection) -> None:
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
         if mode not in ("wal", "memory"):  # "memory" is a database without a file
-            (mode,) = connection.execute("PRAGMA journal_mode=TRUNCATE").fetchone()
+            wanted = "TRUNCATE" if pages else "WAL"
+            (mode,) = connection.execute(f"PRAGMA journal_mode={wanted}").fetchone()
+        # Before 3.51.3 SQLite may spoil the file when one writes while another copies the log back.
+        # So the log is never copied back by the way, but under the write lock; see `commit`.
+        connection.execute("PRAGMA wal_autocheckpoint=0")
         connection.execute("PRAGMA synchronous=FULL")
         (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
         if mode not in ("wal", "truncate", "memory") or synchronous != _FULL:
@@ -76,6 +85,13 @@ class SqliteStore:
         if connection is not None:
             connection.close()
 
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """A transaction in which the tables are made."""
+        self.begin()
+        yield
+        self.commit()
+
     def begin(self) -> None:
         """Take the write lock, so that nothing that was read becomes old."""
         self.connection.execute(_BEGIN)
@@ -83,6 +99,18 @@ class SqliteStore:
     def commit(self) -> None:
         """An error means that the outcome is not known."""
         self.connection.execute(_COMMIT)
+        try:
+            if os.path.getsize(self.path + "-wal") > _LONG_LOG:
+                self._copy_back()
+        except OSError:
+            return  # no log: another mode, or no file
+
+    def _copy_back(self) -> None:
+        """Shorten the log, unless somebody is reading in it: then after a later commit."""
+        self.connection.execute("PRAGMA busy_timeout=0")
+        with suppress(sqlite3.Error):  # the commit stands, whatever comes of this
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self.connection.execute(f"PRAGMA busy_timeout={round(self._busy_seconds * 1000)}")
 
     def rollback(self) -> None:
         """Undo everything; a connection that cannot is closed, which does it too."""
@@ -100,17 +128,20 @@ class SqliteStore:
         self.connection.execute(_SAVEPOINT)
         self._effect = True
 
+    def check(self) -> None:
+        """SQLite may have undone everything because of what the effect met: a full disk."""
+        if not self.connection.in_transaction:
+            raise EffectBroke("the transaction has ended under the effect")
+
     def release(self) -> None:
-        """Keep it. What an effect may do to our savepoint, it can only have done on purpose."""
+        """Keep it."""
         self._effect = False
-        try:
-            self.connection.execute(_RELEASE)
-        except sqlite3.OperationalError as error:
-            raise EffectBroke(f"the effect has ended the transaction: {error}") from error
+        self.connection.execute(_RELEASE)
 
     def undo(self) -> None:
-        """Back to the savepoint. SQLite may itself have undone everything: then it raises."""
+        """Back to the savepoint."""
         self._effect = False
+        self.check()
         self.connection.execute(_UNDO)
         self.connection.execute(_RELEASE)
 

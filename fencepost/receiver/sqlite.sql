@@ -61,6 +61,10 @@ create table if not exists fencepost_receiver_receipt (
 create unique index if not exists fencepost_receiver_receipt_operation
 on fencepost_receiver_receipt (stream_id, operation);
 
+-- name: make_seal_table
+-- An effect cannot commit by itself: here SQLite asks us first; see sqlite.py.
+select 1;
+
 -- name: find_tables
 select 1 from sqlite_master where type = 'table' and name = 'fencepost_receiver_schema';
 

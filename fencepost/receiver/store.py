@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,7 +13,7 @@ VERSION = 1
 
 TABLES = (
     "make_schema_table", "make_stream_table", "make_subject_table", "make_subject_index",
-    "make_receipt_table", "make_receipt_index",
+    "make_receipt_table", "make_receipt_index", "make_seal_table",
 )  # fmt: skip
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -23,7 +24,7 @@ class Unavailable(Exception):
 
 
 class EffectBroke(Exception):
-    """An effect has ended the transaction in which it was to be. That is a fault of the effect."""
+    """An effect has tried to end the transaction in which it was to be. All of it is undone."""
 
 
 class Store(Protocol):
@@ -46,6 +47,9 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of the connection."""
 
+    def making(self) -> AbstractContextManager[None]:
+        """A transaction in which the tables are made."""
+
     def begin(self) -> None:
         """Begin a transaction that will be on the disk once it is committed."""
 
@@ -59,10 +63,13 @@ class Store(Protocol):
         """Where `undo` goes back to."""
 
     def release(self) -> None:
-        """Keep what was done since the savepoint. Raises EffectBroke if that is not there."""
+        """Keep what was done since the savepoint. Raises where there is none any more."""
 
     def undo(self) -> None:
         """Go back to the savepoint. Raises where there is none any more."""
+
+    def check(self) -> None:
+        """After an effect. Raises EffectBroke if it has ended the transaction."""
 
     def rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
         """Run a named statement."""
@@ -86,12 +93,11 @@ def statements(name: str) -> dict[str, str]:
 def make_tables(store: Store) -> None:
     """Make the tables where they are missing. ValueError for another version."""
     if not store.rows("find_tables"):
-        store.begin()
-        store.rows("hold_tables")
-        for table in TABLES:
-            store.rows(table)
-        store.rows("set_version", version=VERSION)
-        store.commit()
+        with store.making():
+            store.rows("hold_tables")
+            for table in TABLES:
+                store.rows(table)
+            store.rows("set_version", version=VERSION)
     ((version,),) = store.rows("get_version")
     if version != VERSION:
         raise ValueError(f"{store.name} has receiver tables of version {version}, not {VERSION}")

@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.clock import to_rfc3339
 from fencepost.record import dataclass, fields
 
-STARTED = "started"
+INSTALLED, STARTED, COPIED = "installed", "started", "copied"
 UNHEARD = 16
 
 

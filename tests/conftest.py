@@ -8,6 +8,7 @@ import pytest
 from helpers import on_postgres
 from helpers.lab import Lab
 from helpers.skipping import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401
+from helpers.sqlite_copies import the_same_disk
 
 from fencepost.engine import writer
 from fencepost.worker import strays
@@ -36,6 +37,13 @@ def lab(tmp_path):
     lab = Lab(tmp_path / "work.db")
     yield lab
     lab.close()
+
+
+@pytest.fixture
+def same_disk():
+    """What the test copies is taken for the file itself: left by a crash, or tampered with."""
+    with the_same_disk():
+        yield
 
 
 def pytest_addoption(parser):

@@ -12,6 +12,8 @@ from helpers.workload import every_verb, opened
 
 from fencepost.clock import FakeClock
 
+pytestmark = pytest.mark.usefixtures("same_disk")
+
 FLIPS = 300
 SEED = 20_260_101
 

@@ -18,6 +18,8 @@ from fencepost.operate.backup import manifest_of
 from fencepost.operate.doctor import LEVELS
 from fencepost.storage import reading
 
+pytestmark = pytest.mark.usefixtures("same_disk")
+
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory):

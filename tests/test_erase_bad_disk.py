@@ -13,6 +13,8 @@ from helpers.leftovers import LETTERS
 
 from fencepost.storage.sqlite import connect, scrub
 
+pytestmark = pytest.mark.usefixtures("same_disk")
+
 
 class Disk:
     """As Linux has it: after a sync that failed its pages count as written, and are on the disk

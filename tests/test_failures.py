@@ -15,7 +15,7 @@ from helpers.leftovers import LETTERS, leftovers
 import fencepost
 from fencepost import commands as c
 from fencepost.issues import SchemaMismatch, Unavailable
-from fencepost.storage.sqlite import store as store_module
+from fencepost.storage.sqlite import opening
 
 UNAVAILABLE, UNKNOWN = "store_unavailable", "outcome_unknown"
 
@@ -113,13 +113,13 @@ def read_only(lab, monkeypatch):
     """A handle that finds the file read-only. Root may write any file, so the look is faked."""
     request = c.Request.of(c.Enqueue(QUEUE, (c.NewTask("kept"),)), "known")
     before = ask(lab.fp, request)
-    look = store_module.check_place
+    look = opening.check_place
 
     def faked(*arguments):
         place = look(*arguments)
         return type(place)(place.path, place.filesystem, place.exists, False)
 
-    monkeypatch.setattr(store_module, "check_place", faked)
+    monkeypatch.setattr(opening, "check_place", faked)
     return lab.open(), request, before
 
 

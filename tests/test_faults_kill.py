@@ -17,6 +17,8 @@ from helpers.retrying import retries
 
 from fencepost import commands as c
 
+pytestmark = pytest.mark.usefixtures("same_disk")
+
 FOLLOWUPS = (c.Followup("a", queue="next"), c.Followup("b", queue="next", key="b"))
 
 

@@ -19,6 +19,8 @@ from fencepost.issues import Unavailable
 from fencepost.storage.sqlite import connect, scrub
 from fencepost.storage.sqlite.store import SqliteStore
 
+pytestmark = pytest.mark.usefixtures("same_disk")
+
 SEED = 3
 
 

@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 from helpers.lab import ask, raw, submission
+from helpers.sqlite_copies import the_same_disk
 
 import fencepost
 from fencepost import SchemaMismatch, Unavailable
@@ -29,7 +30,8 @@ def test_independent_restored_owners_accept_divergent_results_with_the_copied_fe
     lease = lab.lease()
     copy = copied(lab)
     bound = {"expected_revision": 0, "epoch": 0, "policy_version": 0}
-    ours, theirs = lab.fp, lab.open(copy)
+    with the_same_disk():
+        ours, theirs = lab.fp, lab.open(copy)
     first = fencepost.Request.of(submission(lease, "ours", **bound), "op-original")
     second = fencepost.Request.of(submission(lease, "theirs", **bound), "op-restored")
 
@@ -43,12 +45,13 @@ def test_independent_restored_owners_accept_divergent_results_with_the_copied_fe
 
 
 def test_a_real_copy_refuses_the_copied_lease_and_after_new_claims_both_owners_accept(lab):
-    """Once the copy's operator has raised epoch and floor the old lease is dead there, and yet
-    two owners go on accepting: a fence of one lineage says nothing about the other."""
+    """A copy begins a new epoch when it is opened, and the old lease is dead there; and yet two
+    owners go on accepting: a fence of one lineage says nothing about the other."""
     lease = lab.lease()
     copy = copied(lab)
     theirs = lab.open(copy)
-    theirs.clock_reset()
+    assert [w.why for w in theirs.writers()] == ["installed", "copied"]
+    assert [w.why for w in lab.fp.writers()] == ["installed"]
 
     outcome = ask(theirs, submission(lease, "copied"))
     assert (outcome.status, outcome.issues) == ("failed", ("stale_epoch", "lease_expired"))
@@ -57,8 +60,8 @@ def test_a_real_copy_refuses_the_copied_lease_and_after_new_claims_both_owners_a
     lab.clock.advance(60)
     (here,) = lab.fp.claim("intake", worker_id="w1")
     (there,) = theirs.claim("intake", worker_id="w1")
-    assert (here.grant.epoch, there.grant.epoch) == (0, 1)
-    assert (here.fence, there.fence) == (2, (1 << 32) + 1)
+    assert (here.grant.epoch, there.grant.epoch) == (0, 16)
+    assert (here.fence, there.fence) == (2, (16 << 32) + 1)
     here.submit("ours", expected_revision=0)
     there.submit("theirs", expected_revision=0)
 

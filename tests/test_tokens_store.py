@@ -21,6 +21,8 @@ from fencepost.issues import Forbidden, InvalidRequest, KeyReused, NotFound, Ref
 from fencepost.model import Caller
 from fencepost.storage import reading
 
+pytestmark = pytest.mark.usefixtures("same_disk")
+
 
 def files_of(path):
     return {file.name: file.read_bytes() for file in path.parent.iterdir() if file.is_file()}

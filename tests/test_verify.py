@@ -18,6 +18,8 @@ from fencepost.journal.problems import TOLD_OF_A_KIND, Findings
 from fencepost.journal.reading import SHAPES, read
 from fencepost.journal.tree import leaf_hash
 
+pytestmark = pytest.mark.usefixtures("same_disk")
+
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory):

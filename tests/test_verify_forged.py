@@ -19,6 +19,8 @@ from fencepost.clock import FakeClock
 from fencepost.journal import tree
 from fencepost.journal.checkpoint import Checkpoint
 
+pytestmark = pytest.mark.usefixtures("same_disk")
+
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory):

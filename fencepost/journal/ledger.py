@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fencepost.clock import from_rfc3339
@@ -19,6 +20,7 @@ from fencepost.journal.reading import SHAPES, EntryRow
 from fencepost.journal.roster import Roster
 from fencepost.journal.seen import UNKNOWN, Seen, task_name, task_number
 from fencepost.journal.standing import Standing
+from fencepost.lineage import STARTED, Writer
 from fencepost.lineage import STARTED, Writer
 from fencepost.model import STATES
 from fencepost.rules.fence import needs_new_epoch, next_fence
@@ -99,8 +101,19 @@ class Ledger:
                 self.epoch = writer.epoch
                 self.last_fence = max(self.last_fence, writer.epoch << 32)
 
+    def come_to(self, epoch: int) -> None:
+        """Writers that were recognised up to this epoch: what is after them begins as they left
+        it, and leases of before a copy do not count."""
+        while self._coming and self._coming[-1].epoch <= epoch:
+            writer = self._coming.pop()
+            if writer.epoch > self.epoch and not self.beside:
+                self.floor = self.floor if writer.why == STARTED else writer.epoch
+                self.epoch = writer.epoch
+                self.last_fence = max(self.last_fence, writer.epoch << 32)
+
     def _heading(self, where: str, entry: dict[str, Any]) -> None:
         tell, verb, at = self.findings.tell, entry["verb"], from_rfc3339(entry["at"])
+        self.come_to(entry["epoch"] - (verb == "clock.reset"))
         self.come_to(entry["epoch"] - (verb == "clock.reset"))
         if self.beside and entry["epoch"] >= self.epoch + (verb == "clock.reset"):
             self.floor = entry["epoch"] if verb == "clock.reset" else self.floor

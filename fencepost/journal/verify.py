@@ -19,7 +19,7 @@ leaf hash still says what the bytes were.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -30,6 +30,7 @@ from fencepost.journal.problems import Findings, Problem, Verification
 from fencepost.journal.reading import EntryRow, opening_problem, read
 from fencepost.journal.rows import Rows, RowSource
 from fencepost.journal.tree import EMPTY_ROOT, Frontier, leaf_hash
+from fencepost.lineage import Writer
 from fencepost.model import StoreState
 from fencepost.record import dataclass
 
@@ -51,6 +52,9 @@ class Source(RowSource, Protocol):
     """What `verify` reads: everything of one snapshot of a store."""
 
     def store(self) -> StoreState: ...
+
+    def writers(self) -> Sequence[Writer]:
+        """The lineage, by epoch."""
 
     def beside(self) -> bool:
         """Whether its transactions run side by side."""
@@ -81,7 +85,7 @@ def verify(
     reading raises (Unavailable for a damaged file) goes through.
     """
     findings = Findings()
-    ledger = Ledger(findings, source.beside())
+    ledger = Ledger(findings, source.beside(), source.writers())
     store = source.store()
     size = source.tree_size()
     tree = TreeCheck(source, findings, size, since)
@@ -96,6 +100,7 @@ def verify(
     living = len(ledger.tasks)
     for done in rows.run(source, store.epoch, EVERY):
         yield Progress("tasks", done, max(done, living))
+    ledger.come_to(store.epoch)
     rows.store(store, entries.last)
     ledger.settle()
     return Verification(

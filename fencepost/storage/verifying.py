@@ -12,7 +12,8 @@ from fencepost.journal.roster import TokenLine
 from fencepost.journal.rows import ResultLine, TaskLine
 from fencepost.journal.standing import QueueLine
 from fencepost.machine.rows import QueueRow
-from fencepost.model import QueueSettings, Scope, StoreState, TaskRow
+from fencepost.model import QueueSettings, Scope, StoreState, TaskRow, Writer
+from fencepost.storage.reading import writers
 from fencepost.storage.rows import request_id, task_row
 from fencepost.storage.saving import place
 from fencepost.storage.steps import Read, rows_of
@@ -33,6 +34,9 @@ class Pages:
     def store(self) -> StoreState:
         ((writer_id, *numbers),) = self._read(rows_of("store"))
         return StoreState(writer_id, *numbers)
+
+    def writers(self) -> tuple[Writer, ...]:
+        return self._read(writers())
 
     def beside(self) -> bool:
         ((beside,),) = self._read(rows_of("beside"))

@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 import pytest
 
-from fencepost.storage.sqlite import connect, schema, store, transaction
+from fencepost.storage.sqlite import connect, opening, schema, transaction
 
 
 class Cursor:
@@ -104,5 +104,5 @@ def put_in_place(
     patch.setattr(connect, "sqlite3", seen_by_connect)
     patch.setattr(transaction, "sqlite3", seen_by_within)
     patch.setitem(connect.DURABLE, "synchronous", synchronous)
-    patch.setattr(store, "use_wal", use_journal)
+    patch.setattr(opening, "use_wal", use_journal)
     assert schema.LATEST >= 1

@@ -21,6 +21,7 @@ PACKAGES = {
     "cc": ("gcc", "libc6-dev"), "java": ("default-jre-headless",), "strace": ("strace",),
     "curl": ("curl",), "openssl": ("openssl",), "mount": ("mount",), "ip": ("iproute2",),
     "nft": ("nftables",), "bwrap": ("bubblewrap",), "pgbouncer": ("pgbouncer",),
+    "rsync": ("rsync",),
 }  # fmt: skip
 
 

@@ -30,8 +30,8 @@ class Gate:
         self._open: list[int] = []
         self.second = store.with_name(store.name + "-turn2")
         try:
-            self._open.append(_open(store.with_name(store.name + "-turn1"), store))
-            self._open.append(_open(self.second, store))
+            self._open.append(open_beside(store.with_name(store.name + "-turn1"), store))
+            self._open.append(open_beside(self.second, store))
         except BaseException:
             self.close()
             raise
@@ -151,10 +151,12 @@ class Waiter:
             self._changed.notify()
 
 
-def _open(path: Path, store: Path) -> int:
-    """Open or create a lock file; who may write the store must be able to take its turn, so it
-    gets the store's mode, and from root its owner (as SQLite does with its own files)."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+def open_beside(path: Path, store: Path) -> int:
+    """Open or create a file beside the store; who may write the store must be able to write it (a
+    lock file: to take its turn), so it gets the store's mode, and from root its owner (as SQLite
+    does with its own files)."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    file = os.open(path, flags, 0o666)
     if sys.platform != "win32":
         with suppress(OSError):  # no store yet, or not our file: then its owner has seen to it
             like, own = os.stat(store), os.fstat(file)

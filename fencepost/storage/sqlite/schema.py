@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.issues import SchemaMismatch, Unavailable
+from fencepost.lineage import INSTALLED
 from fencepost.storage.migrate import Migration, migrations, split
 from fencepost.storage.sqlite.place import pasted
 from fencepost.storage.sqltext import statements, text_of
 
 PACKAGE = "fencepost.storage.sqlite"
-SQL = statements(PACKAGE, "schema.sql")
+SQL = statements(PACKAGE, "schema.sql", "identity.sql")
 MIGRATIONS = migrations(PACKAGE)
 LATEST = len(MIGRATIONS)
 UNINSTALL = text_of(PACKAGE, "uninstall.sql")
@@ -73,20 +74,23 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def install(connection: sqlite3.Connection, now: int) -> None:
-    """All migrations and the store's own row, in one transaction. The caller holds the turn."""
+def install(connection: sqlite3.Connection, now: int, identity: str = "{}") -> None:
+    """All migrations and the store's own row, in one transaction. The caller holds the turn.
+    `identity` says which file this is (identity.py); a store in memory has none."""
     from uuid import uuid4  # only where a store begins: its modules would slow down every start
 
     values = {
         "version": LATEST, "writer_id": str(uuid4()), "now": now, "secret": os.urandom(32)
     }  # fmt: skip
-    first = {"epoch": 0, "incarnation": str(uuid4()), "why": "installed", "identity": "{}"}
+    first = {
+        "epoch": 0, "incarnation": str(uuid4()), "why": INSTALLED, "identity": identity, "now": now
+    }  # fmt: skip
     with _transaction(connection):
         if not is_store(connection):
             for migration in MIGRATIONS:
                 _apply(connection, migration, now)
             connection.execute(SQL["begin_store"], values)
-            connection.execute(SQL["insert_writer"], {**first, "now": now})
+            connection.execute(SQL["insert_writer"], first)
 
 
 def migrate(

@@ -21,10 +21,6 @@ insert into fencepost_store (id, product, schema_version, writer_id, epoch, floo
     last_task, last_entry, mark, created_at, secret)
 values (1, 'fencepost', :version, :writer_id, 0, 0, 0, 0, 0, :now, :now, :secret);
 
--- name: insert_writer
-insert into fencepost_writer (epoch, incarnation, why, identity, recognised_at)
-values (:epoch, :incarnation, :why, :identity, :now);
-
 -- name: set_version
 update fencepost_store set schema_version = :version where id = 1;
 

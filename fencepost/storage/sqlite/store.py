@@ -7,21 +7,23 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fencepost.clock import SystemClock
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
 from fencepost.log import Log
 from fencepost.storage import sealing
 from fencepost.storage.owner import check_process
 from fencepost.storage.port import BorrowedAsync
 from fencepost.storage.sqlite import copying, schema, scrub
-from fencepost.storage.sqlite.connect import BUSY_SECONDS, connect, use_wal
+from fencepost.storage.sqlite.connect import BUSY_SECONDS, connect
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
-from fencepost.storage.sqlite.place import Place, check_place, pasted
-from fencepost.storage.sqlite.transaction import Borrowed, SqliteTransaction, borrowed
-from fencepost.storage.sqlite.turn import NoTurn, Turn, TurnLock
+from fencepost.storage.sqlite.identity import Identity
+from fencepost.storage.sqlite.place import Place
+from fencepost.storage.sqlite.transaction import Borrowed, OwnTransaction, borrowed
+from fencepost.storage.sqlite.turn import Turn
 from fencepost.storage.steps import Read, Steps
 
 log = Log("fencepost.storage")
@@ -32,6 +34,16 @@ WAL_BYTES = 16 * 1024 * 1024
 LOG_COMMITS = 32  # at least so many between two copies of a long log into the file
 FIRST_WAIT = 200  # milliseconds that an erasure waits for readers to let go of the log
 TURN_SECONDS = 30.0
+
+
+@contextmanager
+def having(turn: Turn, seconds: float | None) -> Iterator[None]:
+    """The turn, waited for without end or, where `seconds` are given, until Unavailable."""
+    turn.acquire(seconds)
+    try:
+        yield
+    finally:
+        turn.release()
 
 
 class SqliteStore:
@@ -52,6 +64,7 @@ class SqliteStore:
         self._mutex = threading.RLock()
         # A commit failed and the reopening has not succeeded yet: nothing may be written.
         self._lost = False
+        self._identity = None if place is None else Identity(place)
         self._open()
 
     def _open(self) -> None:
@@ -59,7 +72,9 @@ class SqliteStore:
         self._write = self._read = connect(self.path, writable=writable)
         if self.path != MEMORY:
             self._read = connect(self.path, writable=writable, settled=True)
-        self._main = SqliteTransaction(self._write, str(self.path), read_only=self.read_only)
+        self._main = OwnTransaction(
+            self._write, str(self.path), read_only=self.read_only, identity=self._identity
+        )
         self.closed = False
 
     # -- whose turn, whose process
@@ -74,14 +89,23 @@ class SqliteStore:
         self.not_inside()
         self._turn.acquire(seconds)
         try:
-            if self._lost:
-                self.reopen()
+            self._mind_the_file()
             yield
         except OutcomeUnknown:
             self._lost = True
             raise
         finally:
             self._turn.release()
+
+    def _mind_the_file(self) -> None:
+        """In a turn, before anything is done: it is the file that we know, and it is whole."""
+        if self._identity is not None and self._identity.replaced():
+            self._lost = self._identity.suspect = True
+        if self._lost:
+            self.reopen()
+        if self._identity is not None and self._identity.suspect:
+            schema.check(self._write, self.path)
+            self.recognise()
 
     def not_inside(self) -> None:
         if self._turn.held:
@@ -96,20 +120,22 @@ class SqliteStore:
     # -- one transaction
 
     @contextmanager
-    def transaction(self) -> Iterator[SqliteTransaction]:
+    def transaction(self) -> Iterator[OwnTransaction]:
         """The store's own writing connection. Readers of an in-memory store wait meanwhile."""
         with self._mutex if self.path == MEMORY else nullcontext():
             yield self._main
 
     def borrow(self, connection: sqlite3.Connection) -> Borrowed:
         """Made durable. InvalidRequest if it is to another file or inside a transaction."""
-        return borrowed(connection, str(self.path))
+        return borrowed(connection, str(self.path), self._identity)
 
     def borrow_async(self, connection: Any) -> BorrowedAsync:
         raise InvalidRequest("within_async: a SQLite store has blocking connections; use within")
 
-    def recognise(self) -> None:
-        """Nobody but who has the turn writes."""
+    def recognise(self, now: int | None = None) -> None:
+        """In a turn: a new epoch if the file is not the one that the store has written last."""
+        if self._identity is not None and not self.read_only:
+            self._identity.recognise(self._write, SystemClock().wall() if now is None else now)
 
     # -- reading
 
@@ -295,7 +321,10 @@ class SqliteStore:
         }
 
     def examine(self) -> dict[str, Any]:
-        return {}
+        if self._identity is None:
+            return {}
+        with self._mutex:
+            return {"identity": self._identity.told(self._read)}
 
     def close(self, seconds: float | None = None) -> None:
         if self.closed or os.getpid() != self._pid:
@@ -309,87 +338,11 @@ class SqliteStore:
             with self._mutex:
                 self._close_connections()
                 self.closed = True
+        if self._identity is not None:
+            self._identity.close()
         self._turn.close()
 
     def _close_connections(self) -> None:
         for connection in (self._read, self._write):
             with suppress(sqlite3.Error):  # closing what is broken must not hide what broke it
                 connection.close()
-
-
-def open_store(
-    path: str, *, create: bool, now: int, allow_filesystem: str | None = None,
-    wait_seconds: float | None = None,
-) -> SqliteStore:  # fmt: skip
-    """Open (and if asked create) the store at `path`. Raises Unavailable or SchemaMismatch."""
-    if path == MEMORY:
-        store = SqliteStore(MEMORY, None, NoTurn())
-        schema.install(store._write, now)
-        return store
-    place = check_place(Path(path), allow_filesystem)
-    if not place.exists and not create:
-        raise Unavailable(
-            f"there is no store at {place.path}; create it with: "
-            f"fencepost --store {pasted(path)} init"
-        )
-    turn = TurnLock(place.path)
-    if create and not (place.exists and not place.writable):
-        _create(place, turn, now, into=False, seconds=wait_seconds)
-        place = check_place(place.path, allow_filesystem)
-    return _opened(place, turn, wait_seconds)
-
-
-@contextmanager
-def having(turn: Turn, seconds: float | None) -> Iterator[None]:
-    """The turn, waited for without end or, where `seconds` are given, until Unavailable."""
-    turn.acquire(seconds)
-    try:
-        yield
-    finally:
-        turn.release()
-
-
-def _opened(place: Place, turn: Turn, seconds: float | None) -> SqliteStore:
-    try:
-        with having(turn if place.writable else NoTurn(), seconds):
-            store = SqliteStore(place.path, place, turn)
-            try:
-                schema.check(store._write, place.path)
-                if place.writable:
-                    use_wal(store._write)
-                    store.resume_cleaning()
-            except BaseException:
-                store._close_connections()
-                raise
-        return store
-    except sqlite3.Error as error:
-        raise explained(error, str(place.path)) from error
-
-
-def install_into(path: str, *, now: int, allow_filesystem: str | None = None) -> None:
-    """Install our tables in an application's own database, beside what is there."""
-    place = check_place(Path(path), allow_filesystem)
-    if not place.exists:
-        raise Unavailable(f"there is no database at {place.path} to install into")
-    _create(place, TurnLock(place.path), now, into=True)
-
-
-def _create(
-    place: Place, turn: Turn, now: int, *, into: bool, seconds: float | None = None
-) -> None:
-    """Create the store's tables unless they are there. Ten processes may do so at once."""
-    with having(turn, seconds):
-        try:
-            if not place.exists:
-                os.close(os.open(place.path, os.O_CREAT | os.O_RDWR, 0o644))
-            with closing(connect(place.path, writable=True)) as connection:
-                if schema.is_store(connection):
-                    return
-                if not into and not schema.is_empty(connection):
-                    schema.check(connection, place.path)
-                use_wal(connection)
-                schema.install(connection, now)
-        except sqlite3.Error as error:
-            raise explained(error, str(place.path)) from error
-        except OSError as error:
-            raise Unavailable(f"{place.path}: the file cannot be made: {error}") from error

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from fencepost.clock import SystemClock
 from fencepost.issues import InvalidRequest, OutcomeUnknown, Unavailable
 from fencepost.machine.drawing import Draw
 from fencepost.machine.needs import Needs, Sent
@@ -15,10 +16,12 @@ from fencepost.machine.rows import Changes, Loaded, QueueRow
 from fencepost.model import StoreState, TaskRow
 from fencepost.storage import loading, saving
 from fencepost.storage.loading import TimeOf
+from fencepost.storage.port import AnotherServer
 from fencepost.storage.sqlite import scrub
 from fencepost.storage.sqlite.connect import make_durable
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
-from fencepost.storage.steps import Ask, Steps, one
+from fencepost.storage.sqlite.identity import Identity
+from fencepost.storage.steps import Ask, Steps, one, rows_of
 
 T = TypeVar("T")
 
@@ -26,13 +29,19 @@ T = TypeVar("T")
 class SqliteTransaction:
     """begin → load → save → commit, on one connection. Keeps `storage/port.py`'s Transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, where: str, *, read_only: bool) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, where: str, *, read_only: bool,
+        identity: Identity | None = None,
+    ) -> None:  # fmt: skip
         self.connection = connection
         self.where = where
+        self.identity = identity
         self.read_only = read_only
         self._secret: bytes | None = None
+        self._saved: StoreState | None = None
 
     def begin(self) -> None:
+        self._saved = None
         try:
             self.connection.execute(STATEMENTS["begin_read" if self.read_only else "begin"])
         except sqlite3.Error as error:
@@ -45,6 +54,14 @@ class SqliteTransaction:
             raise OutcomeUnknown(
                 f"{explained(error, self.where)} (while committing; it may have happened)"
             ) from error
+        if self.identity is not None and self._saved is not None:
+            self.identity.passed(self._saved)
+
+    def look(self) -> None:
+        """How far the store has come by what is to be committed."""
+        if self._saved is not None:
+            with plain_rows(self.connection):
+                self._saved = StoreState(*self.run(rows_of("store"))[0])
 
     def rollback(self) -> None:
         try:
@@ -63,7 +80,10 @@ class SqliteTransaction:
         return (yield from loading.load(sent, time_of, draw, self))
 
     def save(self, changes: Changes, loaded: Loaded) -> Steps[None]:
+        if self.identity is not None and changes.store is not None:
+            self.identity.reserve(loaded.store, changes.store)
         yield from saving.save(changes, loaded, self.bury)
+        self._saved = changes.store
         if changes.erases():
             self.connection.execute(scrub.SQL["mark"])
 
@@ -89,7 +109,12 @@ class SqliteTransaction:
         return one("store")
 
     def state(self, row: tuple[Any, ...]) -> StoreState:
-        return StoreState(*row)
+        """AnotherServer where the store has come less far than we know: an older copy was written
+        into its file. It is recognised at the next beginning."""
+        state = StoreState(*row)
+        if self.identity is not None and not self.read_only and not self.identity.goes_on(state):
+            raise AnotherServer(f"{self.where}: the store had come further than this")
+        return state
 
     def likely(self, wanted: Needs) -> tuple[()]:
         """None: to ask once more costs nothing here."""
@@ -133,19 +158,38 @@ class SqliteTransaction:
         return loading.buried(self._secret, lookup)
 
 
+class OwnTransaction(SqliteTransaction):
+    """On the store's own connection: what is not known to be the file that was written last is
+    looked at before the next beginning."""
+
+    def begin(self) -> None:
+        if self.identity is not None and self.identity.suspect and not self.read_only:
+            self.identity.recognise(self.connection, SystemClock().wall())
+        super().begin()
+
+
 class Borrowed:
     """On an application's connection. Its own ways to read rows are set aside while our steps
     run, and a savepoint shows whether the application has ended the transaction meanwhile."""
 
     read_only = False
 
-    def __init__(self, connection: sqlite3.Connection, where: str) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, where: str, identity: Identity | None
+    ) -> None:
         self.connection = connection
-        self._transaction = SqliteTransaction(connection, where, read_only=False)
-        self.load = self._transaction.load
+        self._transaction = SqliteTransaction(
+            connection, where, read_only=False, identity=identity
+        )
         self.save = self._transaction.save
         self.contents = self._transaction.contents
         self.confirm = self._transaction.confirm
+
+    def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Steps[Loaded]:
+        try:
+            return (yield from self._transaction.load(sent, time_of, draw))
+        except AnotherServer as error:
+            raise Unavailable(f"{error}; it is looked at first: open the block again") from error
 
     def begin(self) -> Steps[None]:
         self._transaction.begin()
@@ -187,6 +231,8 @@ class Borrowed:
             return self._transaction.run(steps)
 
     def commit(self) -> None:
+        # the application may have undone what we had saved, by a savepoint of its own
+        self._transaction.look()
         self._transaction.commit()
 
 
@@ -207,7 +253,7 @@ def plain_rows(connection: sqlite3.Connection) -> Iterator[None]:
         connection.row_factory, connection.text_factory = factories
 
 
-def borrowed(connection: sqlite3.Connection, path: str) -> Borrowed:
+def borrowed(connection: sqlite3.Connection, path: str, identity: Identity | None) -> Borrowed:
     """A transaction on an application's connection to the store at `path`, made durable.
 
     Raises InvalidRequest if it is not to this file or inside a transaction, Unavailable if it
@@ -221,7 +267,7 @@ def borrowed(connection: sqlite3.Connection, path: str) -> Borrowed:
             make_durable(connection)
     except sqlite3.Error as error:
         raise explained(error, "within") from error
-    return Borrowed(connection, path)
+    return Borrowed(connection, path, identity)
 
 
 def _check_borrowed(connection: sqlite3.Connection, path: str) -> None:

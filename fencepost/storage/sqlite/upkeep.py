@@ -15,9 +15,10 @@ from fencepost.storage.sqlite import copying, schema
 from fencepost.storage.sqlite.connect import connect
 from fencepost.storage.sqlite.driver import STATEMENTS, explained
 from fencepost.storage.sqlite.place import Place, check_place, pasted
+from fencepost.storage.sqlite.sidecar import ENDING
 from fencepost.storage.sqlite.turn import TurnLock
 
-BESIDE = ("-wal", "-shm", "-turn1", "-turn2")
+BESIDE = ("-wal", "-shm", "-turn1", "-turn2", ENDING)
 
 
 @contextmanager
@@ -102,14 +103,14 @@ def migrate(
 
 
 def uninstall(place: Place) -> list[str]:
-    """Drop our tables and nothing else, and the lock files. Returns the tables' names."""
+    """Drop our tables and nothing else, and the files beside. Returns the tables' names."""
     with _held(place) as connection:
         if not schema.is_store(connection):
             raise Unavailable(f"{place.path} is not a Fencepost store; nothing was done")
         names = schema.uninstall(connection)
-        # no erased byte may stay in the log, and the lock files have no use any more
+        # no erased byte may stay in the log, and the files beside have no use any more
         connection.execute(STATEMENTS["shorten_log"]).fetchall()
-        for end in ("-turn1", "-turn2"):
+        for end in ("-turn1", "-turn2", ENDING):
             with suppress(FileNotFoundError):
                 os.unlink(f"{place.path}{end}")
     return names

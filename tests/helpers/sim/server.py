@@ -28,6 +28,7 @@ from helpers.sim.messages import Ask
 from helpers.sim.outside import VERBS
 from helpers.sim.verbs import settled
 from helpers.sim.world import Violation, World
+from helpers.sqlite_copies import stamp
 
 WRITER = "01900000-0000-7000-8000-000000000000"
 FAULTS = ("die before the commit", "die after the commit", "error, undone", "error, done")
@@ -46,6 +47,7 @@ class Server:
         self.world = world
         self.path = folder / "work.db"
         self.path.write_bytes(template)
+        stamp(self.path)
         self.ghost = Ghost(world.clock.wall())
         self.judge = Judge(self.ghost, VERBS, settled)
         self.inbox: list[Ask] = []

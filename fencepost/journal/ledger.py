@@ -265,8 +265,9 @@ class Moves:
         """A task whose first entries are gone, or one that never came into being."""
         missing = "no entry has brought it about"
         self.ledger.doubt(task, 0, self.number, "task_unknown", missing)
+        fence = item["fence"] - (self.verb == "claim")  # which one it had before nobody knows
         return Seen(
-            b"", _NUMBER[item["before"]], item["fence"], item["revision"], 0, UNKNOWN, UNKNOWN,
+            b"", _NUMBER[item["before"]], fence, item["revision"], 0, UNKNOWN, UNKNOWN,
             UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
         )  # fmt: skip
 

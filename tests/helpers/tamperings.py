@@ -313,8 +313,8 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
     ),
     "a checkpoint of more than there is": (
         """
-        insert into fencepost_checkpoint select max(size) + 7, sealed_at, body from
-        fencepost_checkpoint
+        insert into fencepost_checkpoint select size + 7, sealed_at, body from
+        fencepost_checkpoint order by size desc limit 1
         """,
         {"checkpoint"}, None,
     ),

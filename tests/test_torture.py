@@ -8,6 +8,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import run as tests_run
@@ -108,6 +110,32 @@ def test_a_part_that_dies_without_a_word_is_a_failure(command, tmp_path, monkeyp
     told = command.run_part("kills", 1, 5)
     assert told["failures"][0]["name"] == "the part ended with 1 and told nothing"
     assert "--only kills --seed 5" in told["failures"][0]["replay"]
+
+
+def test_a_part_that_runs_is_interrupted_with_the_command_and_puts_away_what_it_made(
+    command, tmp_path, monkeypatch
+):
+    """It is in a session of its own, which a terminal's Ctrl-C does not reach."""
+    made = tmp_path / "made"
+    text = (
+        f"#!{sys.executable}\nimport pathlib, signal, threading\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"made = pathlib.Path({str(made)!r})\n"
+        "try:\n    made.touch()\n    threading.Event().wait(60)\nfinally:\n    made.unlink()\n"
+    )
+    part = tmp_path / "part"
+    part.write_text(text)
+    part.chmod(0o755)
+    monkeypatch.setattr(command, "TESTS", tmp_path / "tests")
+    monkeypatch.setattr(command.sys, "executable", str(part))
+    with ThreadPoolExecutor(1) as pool:
+        told = pool.submit(command.run_part, "kills", 60, 5)
+        while not made.exists():
+            assert not told.done(), told.result()
+            threading.Event().wait(0.01)
+        command.interrupt(60)
+        assert "and told nothing" in told.result(60)["failures"][0]["name"]
+    assert not made.exists() and not command.RUNNING
 
 
 def test_a_failure_names_no_place_of_the_machine(command):

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,8 @@ from torture import ledger  # noqa: E402
 
 FOLDERS = re.compile(r"(?<![\w.])/(?:[\w.-]+/)+")  # a failure names no place of this machine
 GRACE = 120.0  # seconds beyond one and a half times its own that a part may take
+
+RUNNING: set[subprocess.Popen[bytes]] = set()
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
@@ -64,7 +67,12 @@ def go_inside(chosen: argparse.Namespace, given: list[str]) -> int:
         return code
     seed = [] if chosen.seed is not None else ["--seed", str(secrets.randbelow(1 << 31))]
     python = str(tests_run.venv_python(folder))
-    return subprocess.call([python, __file__, *given, *seed, "--inside"])
+    inside = subprocess.Popen([python, __file__, *given, *seed, "--inside"])
+    while True:
+        try:
+            return inside.wait()
+        except KeyboardInterrupt:  # it has heard it too, and has something to put away
+            pass
 
 
 def run_part(name: str, seconds: float, seed: int) -> dict[str, Any]:
@@ -79,11 +87,13 @@ def run_part(name: str, seconds: float, seed: int) -> dict[str, Any]:
         with log.open("w") as output:
             child = subprocess.Popen(command, env=environment, stdout=output, stderr=output,
                                      start_new_session=True)  # fmt: skip
+            RUNNING.add(child)
             try:
                 code = child.wait(seconds * 1.5 + GRACE)
             except subprocess.TimeoutExpired:
-                os.killpg(child.pid, 9)
+                os.killpg(child.pid, signal.SIGKILL)
                 code = child.wait()
+            RUNNING.discard(child)
         found = json.loads(told.read_text()) if told.exists() else {
             "failures": [{"name": f"the part ended with {code} and told nothing"}]
         }  # fmt: skip
@@ -97,6 +107,20 @@ def run_part(name: str, seconds: float, seed: int) -> dict[str, Any]:
     found["seconds"] = round(time.monotonic() - began)
     print(f"    {name}: {found['seconds']} s, {len(failures)} failures", flush=True)
     return {"counts": found, "failures": failures, **({"noted": noted} if noted else {})}
+
+
+def interrupt(grace: float) -> None:
+    """The parts that run, in sessions of their own, hear of Ctrl-C too, and have so many seconds to
+    put away what they have made."""
+    children = [*RUNNING]
+    for child in children:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGINT)
+    for child in children:
+        try:
+            child.wait(grace)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
 
 
 def run_all(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -114,7 +138,12 @@ def run_all(chosen: argparse.Namespace) -> dict[str, Any]:
             name: pool.submit(run_part, name, whole * known[name].weight, chosen.seed)
             for name in order
         }
-        found = {name: waiting[name].result() for name in names}
+        try:
+            found = {name: waiting[name].result() for name in names}
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            interrupt(GRACE)
+            raise
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"), "minutes": chosen.minutes,
         "seed": chosen.seed, "product_sha256": ledger.product_sha256(),
@@ -151,7 +180,11 @@ def main(given: list[str]) -> int:
         return 0
     if not chosen.inside:
         return go_inside(chosen, given)
-    told = run_all(chosen)
+    try:
+        told = run_all(chosen)
+    except KeyboardInterrupt:
+        print("\ninterrupted: nothing is added to the ledger")
+        return 130
     if not chosen.no_ledger:
         ledger.append(told)
     return show(told)

@@ -76,7 +76,9 @@ class Sender:
     hellos: int = 0
 
     def __post_init__(self) -> None:
-        self.lineage = (*self.lineage, (self.epoch, self.incarnation))
+        own = (self.epoch, self.incarnation)
+        if self.lineage[-1:] != (own,):
+            self.lineage = (*self.lineage, own)
 
     def copied(self, epoch: int, incarnation: str) -> Sender:
         return replace(self, epoch=epoch, incarnation=incarnation)

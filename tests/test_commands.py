@@ -41,7 +41,7 @@ def test_a_missing_member_is_refused_by_name(verb, member):
 @pytest.mark.parametrize(
     ("verb", "member"),
     [(v, m) for v in LEAST for m in {**LEAST[v], **MORE.get(v, {})}
-     if m not in ("result", "evidence", "retain_seconds")],
+     if m not in ("result", "evidence", "retain_seconds", "stopped")],
 )  # fmt: skip
 def test_null_is_refused_but_as_a_payload_a_result_evidence_or_a_setting(verb, member):
     assert "null" in refusal(body(verb, {**LEAST[verb], **MORE.get(verb, {}), member: None}))

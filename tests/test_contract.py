@@ -25,11 +25,21 @@ from helpers.contract import (
 from helpers.wires import LEAST
 from jsonschema import Draft202012Validator
 
-from fencepost import canonical, fields
+from fencepost import canonical, destinations, fields
 from fencepost.commands import COMMANDS, Request
 from fencepost.issues import ISSUES, InvalidRequest
 from fencepost.journal import checkpoint, entry, proof, reading
-from fencepost.model import KINDS, STATES, QueueSettings, RefusedResult, Result, Scope, Task, Token
+from fencepost.model import (
+    KINDS,
+    STATES,
+    Destination,
+    QueueSettings,
+    RefusedResult,
+    Result,
+    Scope,
+    Task,
+    Token,
+)
 
 SEED = Path(__file__).parent / "seeds" / "000_a4b31613bb6b2d2e.txt"
 GIVEN = json.loads(SEED.read_text(encoding="utf-8"))
@@ -224,10 +234,19 @@ def test_the_settings_are_the_codes_with_bounds_and_defaults():
     assert {name: own["default"] for name, own in told.items()} == QueueSettings().to_json()
 
 
+def test_the_options_of_a_destination_are_the_codes_with_meanings_and_defaults():
+    told = DEFS["destination_options"]["properties"]
+    assert list(told) == list(destinations.OPTIONS)
+    for name, option in destinations.OPTIONS.items():
+        said = {"type": "null"} in told[name]["anyOf"], told[name]["description"]
+        assert said == (True, option.meaning) and told[name]["default"] == option.default, name
+
+
 def test_what_is_read_has_the_members_of_the_nouns():
-    wire = {"fence": "fencing_token"}
+    wire = {"fence": "fencing_token", "class_": "class"}
     for name, noun in (("task", Task), ("result", Result), ("scope", Scope),
-                       ("refused_result", RefusedResult), ("token", Token)):  # fmt: skip
+                       ("refused_result", RefusedResult), ("token", Token),
+                       ("destination", Destination)):  # fmt: skip
         expected = [wire.get(field.name, field.name) for field in fields_of(noun)]
         assert sorted(DEFS[name]["properties"]) == sorted(DEFS[name]["required"]) == sorted(
             expected

@@ -47,6 +47,7 @@ def lived(tmp_path_factory):
             fp.enqueue(QUEUE, {"any": [1, None, "é"]}, key="again", due_at="2030-01-01T00:00:00Z")
             known = c.Enqueue(QUEUE, ({"payload": {"any": [1, None, "é"]}, "key": "again"},))
             fp.execute([c.Request.of(known)])
+            fp.execute([c.DestinationAdvance("parcels", 9, 10, "0f" * 32)])
             yield fp, told
 
 
@@ -89,6 +90,7 @@ def test_tasks_leases_results_settings_and_scope_are_as_the_contract_says(lived)
         "queue_settings": [row.settings.to_json() for row in fp.queue_rows()],
         "scope": [{name: getattr(fp.scope(), name) for name in DEFS["scope"]["properties"]}],
         "token": [token.to_json() for token in fp.tokens()],
+        "destination": [each.to_json() for each in fp.destinations()],
         "recognised_writer": [writer.to_json() for writer in fp.writers()],
     }  # fmt: skip
     for name, values in everything.items():
@@ -235,7 +237,8 @@ def test_every_code_of_a_refusal_has_been_met_or_needs_what_no_fault_can_make():
     met = {code for faults in FAULTS.values() for code in faults}
     never = {code for code, issue in ISSUES.items() if issue.rule == 0}
     assert set(ISSUES) - met - never <= {"unauthenticated", "invalid_request", "key_conflict",
-                                         "unknown_fence", "lease_expired"}  # fmt: skip
+                                         "unknown_fence", "lease_expired",
+                                         "stale_sequence"}  # fmt: skip
 
 
 def test_the_scope_of_the_workload_is_the_one_read(lived):

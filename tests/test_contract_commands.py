@@ -10,13 +10,13 @@ import json
 from itertools import combinations
 
 import pytest
-from helpers.contract import fits, parts_of
+from helpers.contract import ADDRESSES, fits, parts_of
 from helpers.stand import UNKNOWN
 from helpers.wires import LEASE, LEAST, MORE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fencepost import canonical, fields
+from fencepost import canonical, destinations, fields
 from fencepost.commands import COMMANDS, Request
 from fencepost.issues import InvalidRequest
 
@@ -132,6 +132,27 @@ def test_of_all_values_of_a_setting_the_same_are_taken(name):
         for value in BAG
     ]
     assert True in said and False in said
+
+
+@pytest.mark.parametrize("name", destinations.OPTIONS)
+def test_of_all_values_of_an_option_the_same_are_taken(name):
+    bag = [*BAG, *ADDRESSES, ["a\x00"], [""], [], ["a"] * 65, {"x-a": 1}, {"x a": "b"},
+           {"x-a": "b\n"}, {f"x-{n}": "" for n in range(17)}, "us-east-1"]  # fmt: skip
+    said = [
+        agreed("destination.set", {"verb": "destination.set", "queue": "q", "options": {name: v}})
+        for v in bag if v != ["a\x00"]
+    ]
+    assert True in said and False in said
+
+
+@pytest.mark.parametrize("address", [
+    *ADDRESSES, "https:h", "https://", "https://h#", "https://u:p@h/", "https://h /", "https://é/",
+    "https://h:0/", "ftp://h/", "command:", "command:[\n]", "sqlite:a#t", "sqlite:/a", "sqlite:/a#1",
+    "postgresql://h/d", "s3://B/", "s3://b", "directory:a", "directory:/\x1b", "https://-h/",
+    "https://h/" + "a" * 2_038, "https://h/" + "a" * 2_039, "https://h\n", "HTTPS://h/",
+])  # fmt: skip
+def test_the_same_addresses_are_taken(address):
+    agreed("destination.set", {"verb": "destination.set", "queue": "q", "address": address})
 
 
 @pytest.mark.parametrize("value", [None, True, 1, "claim", [], {}, {"verb": "steal"},

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.web import Reply, Served
+from helpers.wires import SECRET
 
 from fencepost import tokens
 from fencepost.clock import FakeClock
@@ -59,6 +60,9 @@ def command(verb: str, task_id: str) -> Json:
         "scope.revoke": {"revoked": False}, "clock.reset": {},
         "token.create": {"token_sha256": "0" * 64, "kind": "worker", "actor": "w"},
         "token.revoke": {"token_id": f"tok_{'0' * 32}"},
+        "destination.set": {"queue": "q", "stopped": "it moves"},
+        "destination.secret": {"queue": "q", "secret": SECRET},
+        "destination.advance": {"queue": "q", "expected_sequence": 0, "sequence": 0},
     }  # fmt: skip
     of_task = {"task_id": task_id}
     member = given.get(verb, lease if verb in ("renew", "complete", "fail", "release") else of_task)

@@ -101,7 +101,7 @@ RULES = {
     9: "unknown_fence stale_fence",
     10: "lease_expired",
     11: "duplicate_result",
-    12: "stale_revision",
+    12: "stale_revision stale_sequence",
 }  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from fencepost import commands as c
 from fencepost.storage import sqltext
 from fencepost.storage.sqlite.driver import STATEMENTS
 
-HOT = sqltext.statements("fencepost.storage.sqlite", "queries.sql", "writes.sql", "forget.sql")
+HOT = sqltext.statements("fencepost.storage.sqlite", "queries.sql", "writes.sql", "forget.sql",
+                         "destinations.sql")  # fmt: skip
 ROW, PLACE = "INTEGER PRIMARY KEY (rowid=?)", "fencepost_task_place"
 # statement: what its plan must name, each of these
 INTENDED = {
@@ -28,6 +29,10 @@ INTENDED = {
     "queues_by_id": [ROW],
     "queues_of_scope": ["sqlite_autoindex_fencepost_queue_1 (scope=?)"],
     "last_queue": ["SEARCH fencepost_queue"],
+    "destinations_of_scope": ["sqlite_autoindex_fencepost_queue_1 (scope=?)", f"d USING {ROW}"],
+    "destinations_by_queue": [f"d USING {ROW}", f"q USING {ROW}"],
+    "destinations_held": [f"d USING {ROW}", f"q USING {ROW}"],
+    "update_destination": [ROW],
     "receipts_by_key": ["fencepost_entry_key (key=?)"],
     "receipts_by_request": ["fencepost_entry_task (task=? AND request_id=?)"],
     "tombstone": ["PRIMARY KEY (lookup=?)"],
@@ -73,6 +78,9 @@ WALKS = {
     "any_token": "one row: has any token ever been made",
     "unbury": "a purge drops the tombstones that are over; it is no command of a worker",
     "last_checkpoint": "backwards along the primary key, one row",
+    "stop_destinations": "once, where a store finds itself to be a copy",
+    "all_destinations": "verify reads every destination",
+    "stray_destinations": "the same",
     "all_queues": "verify reads every queue",
     "all_scopes": "verify reads every scope",
     "all_tokens": "verify reads every token",

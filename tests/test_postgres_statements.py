@@ -14,7 +14,8 @@ from fencepost.storage import sqltext
 from fencepost.storage.postgres.driver import link_of
 
 SQLITE, POSTGRES = "fencepost.storage.sqlite", "fencepost.storage.postgres"
-TWINS = ("queries.sql", "writes.sql", "forget.sql", "reads.sql", "verify.sql")
+TWINS = ("queries.sql", "writes.sql", "forget.sql", "reads.sql", "verify.sql",
+         "destinations.sql")  # fmt: skip
 
 
 def names(package, file):

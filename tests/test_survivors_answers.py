@@ -6,6 +6,7 @@ from hashlib import sha256
 
 import pytest
 from helpers.stand import QUEUE, SECOND, UNKNOWN, WORKER, Stand, binding
+from helpers.wires import SECRET
 
 from fencepost import commands as c
 from fencepost.issues import ISSUES, InvalidRequest
@@ -15,7 +16,7 @@ from fencepost.journal.tree import EMPTY_ROOT
 from fencepost.machine import claims, operators, results, retention
 from fencepost.machine.fold import fold
 from fencepost.machine.needs import Needs, needs
-from fencepost.model import Caller, Token
+from fencepost.model import Caller, Destination, Token
 
 MORE = {"submit": {"result": 1}, "resolve": {"to": "retry"}}
 WORKED = ("renew", "release", "fail", "submit", "complete")
@@ -156,6 +157,9 @@ def of_every_verb(lease):
         "scope.revoke": c.Revoke(), "clock.reset": c.ClockReset(),
         "token.create": c.TokenCreate("0" * 64, kind="worker", actor="w"),
         "token.revoke": c.TokenRevoke(TOKEN),
+        "destination.set": c.DestinationSet("out", "https://h.example/", "fenced"),
+        "destination.secret": c.DestinationSecret("out", SECRET),
+        "destination.advance": c.DestinationAdvance("out", 0, 0),
     }  # fmt: skip
 
 
@@ -167,6 +171,7 @@ def test_in_a_store_that_is_read_only_every_verb_is_blocked_and_says_so_first(ve
         with stand.loaded(sent) as loaded:
             loaded.read_only = True
             loaded.tokens[TOKEN] = Token(TOKEN, "s", "worker", "w", None, 1, None, None)
+            loaded.destinations["s", "out"] = Destination("out", "https://h.example/", "fenced", {})
             caller = stand.fp.as_caller("local", kind).caller
             (verdict,), changes = fold([(caller, c.Request.of(sent))], loaded)
         told = verdict.outcome
@@ -253,7 +258,11 @@ def digest_of(sent):
          {"queues": {("s", "q")}, "keys": {("s", "q", "k")}}),
         (c.Claim("w", ("q", "r"), limit=3), {"queues": {("s", "q"), ("s", "r")},
          "claims": {("s", "q"): 3, ("s", "r"): 3}}),
-        (c.Claim("w", task_id=UNKNOWN), {"tasks": {("s", UNKNOWN)}}),
+        (c.Claim("w", task_id=UNKNOWN), {"tasks": {("s", UNKNOWN)}, "claimed": {UNKNOWN}}),
+        *((sent, {"queues": {("s", "out")}, "destinations": {("s", "out")}}) for sent in (
+            c.DestinationSet("out", "https://h.example/", "fenced"),
+            c.DestinationSecret("out", SECRET), c.DestinationAdvance("out", 0, 0),
+        )),
         (c.Purge("q", limit=3), {"purges": {("s", "q"): 3}}),
         (c.Purge(limit=3), {"purges": {("s", ""): 3}}),
         (c.Sweep("q", limit=3), {"sweeps": {("s", "q"): 3}, "queues": {("s", "q")}}),

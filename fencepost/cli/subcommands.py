@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fencepost.cli import arguments
+from fencepost.cli import arguments, destination_arguments
 
 
 class Subcommand(NamedTuple):
@@ -141,7 +141,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     ),
     "destination-set": Subcommand(
         "where the obligations on a queue are delivered to", "destinations.set_",
-        arguments.destination_set,
+        destination_arguments.destination_set,
         (
             "fencepost destination set archive https://archive.example/hook --class fenced",
             "fencepost destination set archive --option ordered=true --option timeout_seconds=10",
@@ -154,27 +154,27 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     ),
     "destination-show": Subcommand(
         "one destination; secrets and passwords are hidden", "destinations.show",
-        arguments.one_destination, ("fencepost destination show archive",),
+        destination_arguments.one_destination, ("fencepost destination show archive",),
     ),
     "destination-secret": Subcommand(
         "sign with a new secret; prints it, once", "destinations.secret",
-        arguments.destination_secret,
+        destination_arguments.destination_secret,
         (
             "fencepost destination secret archive > archive.secret",
             "fencepost destination secret archive --secret-file own.secret --keep-seconds 3600",
         ), sends=True,
     ),
     "destination-stop": Subcommand(
-        "deliver nothing there", "destinations.stop", arguments.destination_stop,
+        "deliver nothing there", "destinations.stop", destination_arguments.destination_stop,
         ("fencepost destination stop archive --reason 'moves on Sunday'",),
     ),
     "destination-start": Subcommand(
-        "deliver there again", "destinations.start", arguments.destination_start,
+        "deliver there again", "destinations.start", destination_arguments.destination_start,
         ("fencepost destination start archive",),
     ),
     "destination-advance": Subcommand(
         "say how far an ordered receiver has come, where the store does not know",
-        "destinations.advance", arguments.destination_advance,
+        "destinations.advance", destination_arguments.destination_advance,
         (
             "fencepost destination advance archive --expected-sequence 20 --sequence 17 --head HEX",
         ), sends=True,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from fencepost import clock, fields, parts
+from fencepost import clock, destinations, fields, parts
 from fencepost.commands import Followup, NewTask
 from fencepost.conformance import schema
 from fencepost.parts import NOTHING, Part
@@ -25,7 +25,8 @@ OURS = schema.Contract.load()
 CONTRACT: dict[str, Any] = OURS.document
 DEFS: dict[str, Any] = CONTRACT["$defs"]
 ANSWERS = (
-    "queue_settings", "scope", "task", "lease", "result", "refused_result", "token", "obligation",
+    "queue_settings", "scope", "task", "lease", "result", "refused_result", "token", "destination",
+    "obligation",
     "outcome",
     "facts", "receipt", "opening", "entry_view", "proof", "consistency_proof", "counts", "target",
     "verdict", "journal_check", "journal_problem", "stats", "stats_row", "finding", "backup",
@@ -75,12 +76,16 @@ def members(name: str) -> dict[str, Any]:
 
 # --- what the code's checks say, as a schema --------------------------------------------------
 
-NAMED = {fields.instant: "instant", fields.settings: "settings_change"}
+NAMED = {fields.instant: "instant", fields.settings: "settings_change",
+         destinations.options: "destination_options"}  # fmt: skip
 PARTS = {NewTask: "enqueued_task", Followup: "followup"}
 PATTERNS = {
     fields.name: fields.NAME, fields.key: fields.KEY, fields.task_id: fields.TASK_ID,
     fields.token_id: fields.TOKEN_ID, fields.sha256: fields.SHA256,
+    destinations.secret: destinations.SECRET, destinations.stopped: destinations.STOPPED,
+    destinations.address: destinations.ADDRESS,
 }  # fmt: skip
+LONGEST = {destinations.address: {"maxLength": destinations.MAX_ADDRESS}}
 TEXTS = {fields.reason: fields.MAX_REASON_BYTES, fields.log: fields.MAX_LOG_BYTES}
 
 
@@ -96,7 +101,8 @@ def rule_of(check: Any, encode: Any = None) -> dict[str, Any]:
     if check in NAMED:
         return {"$ref": f"#/$defs/{NAMED[check]}"}
     if check in PATTERNS:
-        return {"type": "string", "pattern": f"^{PATTERNS[check].pattern}$"}
+        pattern = f"^{PATTERNS[check].pattern}$"
+        return {"type": "string", "pattern": pattern, **LONGEST.get(check, {})}
     if check in TEXTS:
         return {"type": "string", "maxLength": TEXTS[check]}
     if check is fields.flag:
@@ -149,10 +155,29 @@ JSON = st.recursive(
 INSTANTS = st.integers(clock.MIN_INSTANT, clock.MAX_INSTANT).map(clock.to_rfc3339)
 
 
+ADDRESSES = [
+    "https://h", "http://[::1]:8080/a?b=c", "command:[\"a\",\"é\"]", "sqlite:/a b#t",
+    "postgresql://u@h/d?x=1#s.t", "s3://bucket/a/b", "directory:/é", "https://h:65535/",
+]  # fmt: skip
+_SAID: dict[str, list[Any]] = {
+    "reconcile": ["https://h/x", ["a", ""]], "headers": [{}, {"x-a": "", "X-B": "c d"}],
+    "endpoint": ["https://h:1"], "region": ["eu-1"],
+}  # fmt: skip
+OPTIONS = {
+    name: st.none() | (st.sampled_from(_SAID[name]) if name in _SAID else st.deferred(
+        lambda check=option.check: values_of(check)))
+    for name, option in destinations.OPTIONS.items()
+}  # fmt: skip
+
+
 def values_of(check: Any, encode: Any = None) -> st.SearchStrategy[Any]:
     """What a check lets pass. Its bounds come first to mind."""
     if check is parts.anything:
         return JSON
+    if check is destinations.address:  # of those that match some are beyond a schema
+        return st.sampled_from(ADDRESSES)
+    if check is destinations.options:
+        return st.fixed_dictionaries({}, optional=OPTIONS)
     if check in PATTERNS:
         return st.from_regex(PATTERNS[check], fullmatch=True)
     if check is fields.instant:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fencepost import tokens
+from fencepost import destinations, tokens
 from fencepost.handle import Handle, Lease
 from helpers.web import Served
 
@@ -88,6 +88,11 @@ class Bench:
         self.fp.token_create("w", "worker")
         return on_scope("token.revoke", key, token_id=self.fp.tokens()[-1].token_id)
 
+    def destination(self) -> str:
+        """A new destination."""
+        self.fp.destination_set(f"out-{self.number}", "https://h.example/", class_="fenced")
+        return f"out-{self.number}"
+
     def batch(self, key: str) -> Ask:
         commands = [
             {"command": {"verb": "enqueue", "queue": QUEUE, "tasks": [{"payload": n}]},
@@ -136,6 +141,17 @@ MADE: dict[str, Callable[[Bench, str], Ask]] = {
     "clock.reset": lambda bench, key: on_scope("clock.reset", key),
     "token.create": Bench.token,
     "token.revoke": Bench.revoked,
+    "destination.set": lambda bench, key: on_scope(
+        "destination.set", key, queue=f"out-{bench.number}", address="https://h.example/",
+        **{"class": "fenced"},
+    ),
+    "destination.secret": lambda bench, key: on_scope(
+        "destination.secret", key, queue=bench.destination(), secret=destinations.new_secret()
+    ),
+    "destination.advance": lambda bench, key: on_scope(
+        "destination.advance", key, queue=bench.destination(), expected_sequence=0, sequence=1,
+        head="0f" * 32,
+    ),
     "batch": Bench.batch,
 }
 # Entries that a command leaves; one if not said.

@@ -11,6 +11,7 @@ from helpers.stand import UNKNOWN
 
 LEASE = {"task_id": UNKNOWN, "worker_id": "w", "fencing_token": 1}
 NAMED = {"task_id": UNKNOWN}
+SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 # The least that each verb can be: every member here is needed.
 LEAST = {
     "enqueue": {"queue": "q", "tasks": [{"payload": 1}]},
@@ -33,6 +34,9 @@ LEAST = {
     "clock.reset": {},
     "token.create": {"token_sha256": "0f" * 32, "kind": "worker", "actor": "w"},
     "token.revoke": {"token_id": "tok_" + "0f" * 16},
+    "destination.set": {"queue": "q", "stopped": "it moves"},
+    "destination.secret": {"queue": "q", "secret": SECRET},
+    "destination.advance": {"queue": "q", "expected_sequence": 0, "sequence": 1},
 }
 # Members that may be left out, with a right value.
 MORE = {
@@ -50,6 +54,10 @@ MORE = {
     "scope.set_policy": {"retain_seconds": 0},
     "scope.revoke": {"revoked": False},
     "token.create": {"queues": ["q"], "expires_at": "2030-01-01T00:00:00.000000Z"},
+    "destination.set": {"address": "https://h.example/in?a=1", "class": "fenced",
+                        "options": {"ordered": True, "rate": None, "headers": {"x-a": "b c"}}},
+    "destination.secret": {"keep_seconds": 0},
+    "destination.advance": {"head": "0f" * 32, "heard": 5, "announced": UNKNOWN},
     **{verb: {"fencing_token": 0, "reason": "é"} for verb in ("cancel", "requeue", "erase")},
 }  # fmt: skip
 for _verb in ("renew", "submit", "complete", "fail", "release"):

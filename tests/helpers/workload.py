@@ -11,6 +11,7 @@ from fencepost.clock import FakeClock
 from fencepost.engine import SystemDraw
 from fencepost.handle import Handle
 from helpers.lab import START
+from helpers.wires import SECRET
 
 SCOPE, QUEUE = "lab", "intake"
 
@@ -75,6 +76,13 @@ def every_verb(fp: Handle, clock: FakeClock) -> dict[str, str]:
     fp.token_create("w", "worker", queues=["next", QUEUE], expires_at="2030-01-01T00:00:00Z")
     made, _ = fp.token_create("ops", "operator", every_scope=True)
     fp.token_revoke(made.entry["note"]["token_id"])
+    fp.destination_set(
+        "parcels", "https://parcels.example/in?key=1", class_="fenced", options={"ordered": True}
+    )
+    fp.destination_secret("parcels", SECRET)
+    fp.destination_advance("parcels", expected_sequence=0, sequence=1, head="0f" * 32)
+    fp.destination_set("letters", "command:[\"post\"]", class_="unfenced")
+    fp.destination_set("letters", stopped="no stamps")
     fp.clock_reset()
     fp.claim("next", worker_id="w", limit=2, idempotency_key="claim-1")
     return ids

@@ -121,6 +121,7 @@ NEEDS_EXTRA = (
 MAX_FILE, MEDIAN_FILE, MAX_FUNCTION, MAX_SQL_FILE = 400, 150, 60, 250
 # path: (its own limit, why it cannot be divided)
 LONGER_FILES: dict[str, tuple[int, str]] = {
-    "issues.py": (440, "every code and its exception, once, in the order in which they lead"),
+    "commands.py": (440, "every verb and its members, once, and the bytes that are hashed"),
+    "issues.py": (460, "every code and its exception, once, in the order in which they lead"),
     "conformance/sqlite_reference.py": (600, "all rules in one file, read from top to bottom"),
 }

@@ -20,6 +20,13 @@ _shtab_fencepost_commands() {
     conform:'put a queue through the conformance kit'
     copy:'move a store from a file to PostgreSQL, with its journal'
     demo:'the main job on real files, with workers that fail'
+    destination-advance:'say how far an ordered receiver has come, where the store does not know'
+    destination-list:'the destinations of the scope'
+    destination-secret:'sign with a new secret; prints it, once'
+    destination-set:'where the obligations on a queue are delivered to'
+    destination-show:'one destination; secrets and passwords are hidden'
+    destination-start:'deliver there again'
+    destination-stop:'deliver nothing there'
     doctor:'say what the store stands on, and what is wrong'
     enqueue:'put a task on a queue, or one for each line of a file'
     erase:'remove all content of a task; a tombstone stays'
@@ -215,6 +222,113 @@ _shtab_fencepost_demo_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_demo_defaults_added=0
+
+_shtab_fencepost_destination_advance_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--expected-sequence[N]:N:"
+  "--sequence[N]:N:"
+  "--head[the hash at the new sequence]:HEX:"
+  "--heard[the receiver\'s own position]:N:"
+  "--announced[the writer it was told of]:UUID:"
+  "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
+  "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
+  ":the queue of the obligations:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_destination_advance_defaults_added=0
+
+_shtab_fencepost_destination_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_destination_list_defaults_added=0
+
+_shtab_fencepost_destination_secret_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--secret-file[one of your own, on the first line of this file]:FILE|-:_files"
+  "--keep-seconds[so long what was before is signed with too (default\: a day)]:N:"
+  "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
+  "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
+  ":the queue of the obligations:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_destination_secret_defaults_added=0
+
+_shtab_fencepost_destination_set_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--class[what stands there can refuse (docs\/deliveries.md)]:fenced|cas|idempotent|unfenced:(fenced cas idempotent unfenced)"
+  "*--option[JSON, or text as it stands\; null\: the default. May be given several times]:NAME=VALUE:"
+  "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
+  "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
+  ":the queue of the obligations:"
+  ":https\:\/\/..., command\:\[\"PROGRAM\"\], postgresql\:\/\/...\#TABLE, sqlite\:\/FILE\#TABLE, s3\:\/\/BUCKET\/PREFIX or directory\:\/PATH\; - reads it from standard input:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_destination_set_defaults_added=0
+
+_shtab_fencepost_destination_show_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  ":the queue of the obligations:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_destination_show_defaults_added=0
+
+_shtab_fencepost_destination_start_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  ":the queue of the obligations:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_destination_start_defaults_added=0
+
+_shtab_fencepost_destination_stop_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--reason[why, for people]:TEXT:"
+  ":the queue of the obligations:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_destination_stop_defaults_added=0
 
 _shtab_fencepost_doctor_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -920,6 +1034,13 @@ _shtab_fencepost() {
         conform) _arguments -C -s $_shtab_fencepost_conform_options ;;
         copy) _arguments -C -s $_shtab_fencepost_copy_options ;;
         demo) _arguments -C -s $_shtab_fencepost_demo_options ;;
+        destination-advance) _arguments -C -s $_shtab_fencepost_destination_advance_options ;;
+        destination-list) _arguments -C -s $_shtab_fencepost_destination_list_options ;;
+        destination-secret) _arguments -C -s $_shtab_fencepost_destination_secret_options ;;
+        destination-set) _arguments -C -s $_shtab_fencepost_destination_set_options ;;
+        destination-show) _arguments -C -s $_shtab_fencepost_destination_show_options ;;
+        destination-start) _arguments -C -s $_shtab_fencepost_destination_start_options ;;
+        destination-stop) _arguments -C -s $_shtab_fencepost_destination_stop_options ;;
         doctor) _arguments -C -s $_shtab_fencepost_doctor_options ;;
         enqueue) _arguments -C -s $_shtab_fencepost_enqueue_options ;;
         erase) _arguments -C -s $_shtab_fencepost_erase_options ;;

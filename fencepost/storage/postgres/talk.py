@@ -51,7 +51,7 @@ def _statement(name: str, text: str) -> Statement:
 
 STATEMENTS: Mapping[str, str] = statements(
     "fencepost.storage.postgres", "queries.sql", "writes.sql", "forget.sql", "reads.sql",
-    "verify.sql", "locks.sql",
+    "verify.sql", "destinations.sql", "locks.sql",
 )  # fmt: skip
 _KNOWN = {name: _statement(name, text) for name, text in STATEMENTS.items()}
 

@@ -14,8 +14,9 @@ from fencepost.storage.steps import Ask, Steps, Together
 T = TypeVar("T")
 
 STATEMENTS: Mapping[str, str] = statements(
-    "fencepost.storage.sqlite", "queries.sql", "writes.sql", "forget.sql", "reads.sql", "verify.sql"
-)
+    "fencepost.storage.sqlite", "queries.sql", "writes.sql", "forget.sql", "reads.sql",
+    "verify.sql", "destinations.sql",
+)  # fmt: skip
 
 
 def run(connection: sqlite3.Connection, steps: Steps[T]) -> T:

@@ -11,25 +11,25 @@ from fencepost.engine import SystemDraw
 
 
 class Interrupted(SystemDraw):
-    """Another thread comes in where this one has read how far it is, and draws if it may."""
+    """Another thread comes in where this one has read for the nth time how far it is, and draws
+    if it may."""
 
-    def __init__(self, draw):
-        self.found, self.comes = [], None
-        self._read = {}
+    def __init__(self, draw, nth):
+        self._read, self._left = {}, 0
         super().__init__(random.Random(3).randbytes)
-        self.draw = draw
-        self.comes = threading.Thread(target=self.one)
+        self.found = []
+        self._draw, self._left = draw, nth
+        self.other = threading.Thread(target=self.one)
 
     def one(self):
-        self.found.append(self.draw(self))
+        self.found.append(self._draw(self))
 
     def _met(self, name):
         value = self._read[name]
-        if self.comes is not None:
-            other, self.comes = self.comes, None
-            other.start()
-            other.join(0.3)  # it is done by then, or waits for us
-            self.other = other
+        self._left -= 1
+        if self._left == 0:
+            self.other.start()
+            self.other.join(0.2)  # it is done by then, or waits for us
         return value
 
 
@@ -40,13 +40,15 @@ for name in ("_place", "_tail"):
     ))  # fmt: skip
 
 
+@pytest.mark.parametrize("nth", [1, 2, 3, 4])
 @pytest.mark.parametrize(
     "draw",
     [SystemDraw.salt, SystemDraw.jitter, lambda source: source.task_id(0)],
     ids=["salt", "jitter", "task id"],
 )
-def test_two_threads_draw_two(draw):
-    source = Interrupted(draw)
-    source.one()
+def test_two_threads_draw_two(draw, nth):
+    source = Interrupted(draw, nth)
+    while len(source.found) < 2 or not source.other.ident:
+        source.one()
     source.other.join(60)
-    assert len(set(source.found)) == 2
+    assert len(set(source.found)) == len(source.found) >= 2

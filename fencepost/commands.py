@@ -36,10 +36,16 @@ class Followup(NewTask):
 
 
 class Command(Part):
-    """One requested change. `verb` is its name everywhere; `leased` commands need a lease."""
+    """One requested change. `verb` is its name everywhere. What is `self_keyed` names so much that
+    its own bytes are its key, where the caller gives none."""
 
     verb: ClassVar[str] = ""
-    leased: ClassVar[bool] = False
+    self_keyed: ClassVar[bool] = False
+
+    def result_digest(self) -> bytes | None:
+        """The digest of what is handed in as a result, if anything is."""
+        result = self.members.get("result") or self.members.get("evidence")
+        return None if result is None else canonical.sha256(result)
 
 
 class Enqueue(Command):
@@ -74,7 +80,7 @@ class Claim(Command):
 class LeaseCommand(Command):
     """What every command of a worker on a lease binds: task, worker and fence."""
 
-    leased: ClassVar[bool] = True
+    self_keyed: ClassVar[bool] = True
     task_id: str = wire(fields.task_id, fields.plain)
     worker_id: str = wire(fields.name, fields.plain)
     fence: int = wire(fields.fence, fields.number, "fencing_token")
@@ -195,6 +201,41 @@ class Review(Command):
     def agree(self) -> None:
         if self.requeue and self.verdict == "accepted":
             raise InvalidRequest("review: requeue belongs to `rejected`")
+
+
+class Import(Command):
+    """Record a result that a receiver has accepted from another writer of this store, so that
+    nobody works on it again.
+
+    `fence` and `epoch` are those under which it was accepted, `at` is when; `final` says that it
+    ended its task. Of a result that is not known any more there is `result_sha256` alone.
+    `evidence`, what the receiver says, is bound by the entry and not kept.
+    """
+
+    verb: ClassVar[str] = "import"
+    self_keyed: ClassVar[bool] = True
+    task_id: str = wire(fields.task_id, fields.plain)
+    revision: int = wire(fields.fence, fields.number)
+    epoch: int = wire(fields.epoch, fields.number)
+    fence: int = wire(fields.fence, fields.number, "fencing_token")
+    final: bool = wire(fields.flag, fields.boolean)
+    evidence: Json = content()
+    result: Any = content(default=NOTHING)
+    result_sha256: str | None = wire(fields.sha256, fields.plain, default=None)
+    at: str | datetime | None = wire(fields.instant, fields.plain, default=None)
+
+    def agree(self) -> None:
+        if self.result is NOTHING and self.result_sha256 is None:
+            raise InvalidRequest("import: give result, or result_sha256 where it is not known")
+        given = self.result_sha256
+        if given is not None and self.result is not NOTHING and self.result_digest().hex() != given:
+            raise InvalidRequest("import: result_sha256 is not that of the result's RFC 8785 form")
+
+    def result_digest(self) -> bytes:
+        result = self.members.get("result")
+        if result is not None:
+            return canonical.sha256(result)
+        return bytes.fromhex(self.result_sha256 or "")
 
 
 class Sweep(Command):
@@ -334,7 +375,7 @@ COMMANDS: dict[str, type[Command]] = {
     kind.verb: kind
     for kind in (
         Enqueue, Claim, Renew, Submit, Complete, Fail, Release, Cancel, Requeue, Resolve, Review,
-        Sweep, Erase, Purge, QueueSet, SetPolicy, Revoke, ClockReset,
+        Import, Sweep, Erase, Purge, QueueSet, SetPolicy, Revoke, ClockReset,
         TokenCreate, TokenRevoke, DestinationSet, DestinationSecret, DestinationAdvance,
     )
 }  # fmt: skip
@@ -343,8 +384,8 @@ COMMANDS: dict[str, type[Command]] = {
 class Request(NamedTuple):
     """A command as it is sent: its bytes, their digest, and the key that travels beside them.
 
-    Without a key of the caller's, a lease command's key is the digest of its own bytes
-    (`key` is None here and the receipt is found by digest). A request is made once and may be
+    Without a key of the caller's, the key of a lease command or an import is the digest of its own
+    bytes (`key` is None here and the receipt is found by digest). A request is made once and may be
     sent any number of times: the bytes do not change between tries.
 
     `waits` says of a claim that whoever sent it waits for a task: where there is none it leaves
@@ -380,11 +421,8 @@ class Request(NamedTuple):
         if len(body) > fields.MAX_BODY_BYTES:
             raise InvalidRequest(f"command is larger than {fields.MAX_BODY_BYTES} bytes")
         digest = canonical.sha256(body)
-        members = command.members
-        result = members.get("result") or members.get("evidence")
-        result_sha256 = None if result is None else canonical.sha256(result)
         if key is not None:
             fields.key(key, "idempotency_key")
-            if command.leased and key == digest.hex():
+            if command.self_keyed and key == digest.hex():
                 key = None
-        return cls(command, body, key, digest, result_sha256)
+        return cls(command, body, key, digest, command.result_digest())

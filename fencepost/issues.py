@@ -223,6 +223,10 @@ class DuplicateResult(Refused):
     code = "duplicate_result"
 
 
+class ResultConflict(Refused):
+    code = "result_conflict"
+
+
 class StaleRevision(Refused):
     code = "stale_revision"
 
@@ -367,6 +371,11 @@ ISSUES: dict[str, Issue] = {
     "duplicate_result": Issue(
         11, "failed", 409, 3, False, DuplicateResult,
         "this result is already recorded in this round", "keep the named receipt",
+    ),
+    "result_conflict": Issue(
+        11, "failed", 409, 3, False, ResultConflict,
+        "another result is recorded as this revision",
+        "two writers have each accepted one: a person has to decide which counts",
     ),
     "stale_revision": Issue(
         12, "failed", 409, 3, False, StaleRevision,

@@ -39,7 +39,7 @@ def prepared(lab, verb, number):
         "cancel": lambda: c.Cancel(lease.task_id),
         "resolve": lambda: c.Resolve(lease.task_id, to="done", evidence={"n": number}),
     }[verb]()  # fmt: skip
-    return c.Request.of(command, None if command.leased and number % 2 else key)
+    return c.Request.of(command, None if command.self_keyed and number % 2 else key)
 
 
 def last_entry(lab):

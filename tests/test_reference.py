@@ -23,8 +23,8 @@ from fencepost.issues import ISSUES
 from fencepost.machine.batch import Batch
 
 HISTORIES, STEPS = 320, 40
-# Nobody is unauthenticated and no store is read-only here.
-ELSEWHERE = {"unauthenticated", "store_read_only"}
+# Nobody is unauthenticated, no store is read-only and nothing is delivered here.
+ELSEWHERE = {"unauthenticated", "store_read_only", "stale_sequence"}
 # What only a failure of the store shows, and no history of commands.
 NEEDS_A_FAULT = {"receipt-outside-the-transaction"}
 

@@ -55,7 +55,7 @@ class Queue(RuleBasedStateMachine):
     def send(self, command, judge, key=None, kind="operator"):
         """A new request, with a key of its own where its verb is due one."""
         self.number += 1
-        if not command.leased and command.verb != "claim":
+        if not command.self_keyed and command.verb != "claim":
             key = key or f"key-{self.number}"
         sent = Sent(caller(kind), c.Request.of(command, key), judge)
         self.sent.append(sent)

@@ -133,6 +133,14 @@ def review(parser: ArgumentParser) -> None:
     parser.add_argument("--requeue", action="store_true", help="after rejected: a new round")
 
 
+def import_(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "source", nargs="?", metavar="FILE|-",
+        help="JSON lines: task_id, revision, epoch, fence, final, evidence, and result or "
+        "result_sha256; or a receiver's receipts with their events. --key K sends them as K.1 ...",
+    )  # fmt: skip
+
+
 def bounded(parser: ArgumentParser) -> None:
     parser.add_argument("queue", nargs="?", metavar="QUEUE", help="default: the whole scope")
     parser.add_argument(

@@ -125,6 +125,6 @@ def asking(sent: Request | None) -> str:
             "to learn whether it was carried out, send the same command again with "
             f"--key {sent.key}"
         )
-    if sent.command.leased:
+    if sent.command.self_keyed:
         return "to learn whether it was carried out, send the same command again"
     return "leases that it may have taken end by themselves"

@@ -87,6 +87,11 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "a human's word on one revision", "verbs.review", arguments.review,
         ("fencepost review TASK 1 accepted --actor ana",), sends=True,
     ),
+    "import": Subcommand(
+        "record what receivers have accepted, in a store that was restored", "imports.import_",
+        arguments.import_,
+        ("fencepost import accepted.jsonl", "fencepost import - < accepted.jsonl"), sends=True,
+    ),
     "sweep": Subcommand(
         "settle lapsed leases now", "verbs.sweep", arguments.bounded,
         ("fencepost sweep pages",), sends=True,

@@ -16,6 +16,7 @@ from fencepost.commands import (
     DestinationSet,
     Enqueue,
     Fail,
+    Import,
     Purge,
     QueueSet,
     Renew,
@@ -79,6 +80,9 @@ def _ended(command: Command, outcome: Outcome) -> str:
             return RESOLVED[command.to]
         case Review():
             return f"revision {command.revision} {command.verdict}"
+        case Import():
+            known = outcome.receipt is None
+            return f"revision {command.revision} {'was known' if known else 'is recorded'}"
         case QueueSet():
             return f"{command.queue} has new settings"
         case SetPolicy():

@@ -12,6 +12,7 @@ import json
 import re
 from datetime import datetime, timedelta
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 
 MOST_BYTES, LARGEST = 64 * 1024 * 1024, 10**15 - 1
@@ -144,6 +145,8 @@ VERBS = {
     "requeue": OUTSIDE,
     "resolve": OUTSIDE + " to? evidence?=any",
     "review": "task_id revision=fence verdict requeue?=flag",
+    "import": "task_id revision=fence epoch fencing_token=fence final=flag evidence=any "
+              "result?=any result_sha256?=sha256 at?=instant",
     "sweep": "queue?=name limit?",
     "erase": OUTSIDE,
     "purge": "queue?=name limit?",
@@ -153,6 +156,7 @@ VERBS = {
     "clock.reset": "",
 }
 LEASED = {"renew", "submit", "complete", "fail", "release"}  # what a worker does with its lease
+BY_BYTES = LEASED | {"import"}  # without a key of the caller's their own bytes are their key
 MAY = {
     "operator": set(VERBS) - {"review"}, "producer": {"enqueue", "cancel"}, "auditor": set(),
     "worker": LEASED | {"claim"}, "dispatcher": LEASED | {"claim"},
@@ -184,6 +188,7 @@ KINDS: dict[str, Any] = {
     "delay": range(316_224_001),
     "destinations": ("name", 0, 8, False),
     "due_at": is_time,
+    "instant": is_time,
     "epoch": range(LARGEST >> 32),
     "fence": range(1, LARGEST + 1),
     "flag": lambda value: type(value) is bool,
@@ -207,6 +212,7 @@ KINDS: dict[str, Any] = {
     "retain_seconds": lambda value: value is None or is_a("delay", value),
     "seconds": range(1, 316_224_001),
     "state": "ready|leased|blocked|done|dead|cancelled",
+    "sha256": r"[0-9a-f]{64}",
     "settings": lambda value: value != {} and has_shape(value, SETTINGS),
     "task": lambda value: has_shape(value, NEW_TASK),
     "task_id": r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
@@ -265,11 +271,14 @@ def read_command(body: str, who: Row, key: str | None) -> Row:
     if type(verb) is not str or verb not in VERBS or not has_shape(given, VERBS[verb]):
         raise Malformed(f"{verb!a:.40}: not an object of {VERBS.get(str(verb), 'a known verb')}")
     c = Row(given, verb=verb)
+    own = sha256(canonical(c.result).encode()).hexdigest() if verb == "import" else None
+    digest = own if "result" in c else c.result_sha256  # what is known of the result of an import
     together = {
         "claim": ("queues" in c) != ("task_id" in c),
         "resolve": (c.to == "done") == ("evidence" in c),
         "review": not (c.requeue and c.verdict == "accepted"),
         "scope.set_policy": len(c) > 1,
+        "import": digest is not None and c.result_sha256 in (None, digest),
     }
     if not together.get(verb, True):
         raise Malformed(f"{verb}: these members do not go together")

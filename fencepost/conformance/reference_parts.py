@@ -35,8 +35,8 @@ task_cancelled task_done task_dead task_blocked not_leased task_ready task_lease
 wrong_worker
 unknown_fence stale_fence
 lease_expired
-duplicate_result
-stale_revision""".strip().splitlines()]
+duplicate_result result_conflict
+stale_revision stale_sequence""".strip().splitlines()]
 CODES = [code for rule in RULES for code in rule]
 BLOCKED = ("scope_revoked", "store_read_only", "queue_paused")  # refused until somebody acts
 
@@ -167,8 +167,10 @@ def keyed_digest(secret: str, names: Sequence[str | None]) -> str:
 
 
 def handed_in(c: Row) -> str | None:
-    """The canonical text of the result or the evidence, if the command has one."""
-    value = [c[name] for name in ("result", "evidence") if name in c]
+    """The canonical text of the result or the evidence, if the command has one. The evidence of an
+    import is none: it says where the result stands."""
+    names = ("result",) if c.verb == "import" else ("result", "evidence")
+    value = [c[name] for name in names if name in c]
     return canonical(value[0]) if value else None
 
 

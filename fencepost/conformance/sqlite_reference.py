@@ -37,9 +37,9 @@ class Transaction:
         self.home, self.owner, self.db, self.caller, self.c = home, owner, db, caller, c
         self.scope, self.actor = caller.scope, c.worker_id or caller.actor
         self.request = sha(body)
-        self.key = None if c.verb in LEASED and key == self.request else key
+        self.key = None if c.verb in wire.BY_BYTES and key == self.request else key
         self.result = parts.handed_in(c)
-        self.result_sha = None if self.result is None else sha(self.result)
+        self.result_sha = c.result_sha256 if self.result is None else sha(self.result)
         self.store = self.get("store", "")
         self.now = home.clock.now(self.store.mark, owner.last)
         owner.last = (self.now, home.clock.steady)
@@ -81,7 +81,8 @@ class Transaction:
             raise Refused(["receipt_erased"])
         if entry:
             return self.replay(entry)
-        verb: Callable[[Row, Any], Row] = getattr(self, self.c.verb.replace(".", "_"))
+        name = {"import": "adopt"}.get(self.c.verb, self.c.verb.replace(".", "_"))
+        verb: Callable[[Row, Any], Row] = getattr(self, name)
         return verb(self.c, self.task)
 
     def check_authority(self, c: Row, kind: str) -> None:
@@ -101,7 +102,8 @@ class Transaction:
 
     def known_entry(self) -> Any:
         """Rule 3: the entry that these bytes have left, under their key or as they are."""
-        names = ["bytes", self.c.task_id, self.request if self.c.verb in LEASED else None]
+        by_bytes = self.request if self.c.verb in wire.BY_BYTES else None
+        names = ["bytes", self.c.task_id, by_bytes]
         names = names if self.key is None else ["key", self.scope, self.actor, self.key]
         number, gone = self.filed(*names) or (0, 0)
         if gone and self.key is not None:  # erased bytes without a key are known no more
@@ -332,16 +334,53 @@ class Transaction:
         return {"state": "ready", "round": t.round + 1, "attempt": 0, "due_at": t.created_at,
                 "progress": None, "log": None}
 
-    def accept_result(self, t: Row, q: Row) -> list[dict[str, Any]]:
-        """The result of a revision, its open commitment to a human, a task on each destination."""
+    def accept_result(self, t: Row, q: Row, **by: Any) -> list[dict[str, Any]]:
+        """The result of a revision, its open commitment to a human, and what is owed for it; `by`:
+        when it was accepted and under which lease, if not here and now."""
         t["revision"] += 1
         t.results.append({
             "revision": t.revision, "round": t.round, "sha256": self.result_sha,
             "entry": self.store.entries + 1, "commitment": "open",
             "value": self.result if q.result_storage == "content" else None})
         self.change(t)
-        return self.owe(t, "result", t.queue, result=json.loads(self.result or ""),
-                        result_sha256=self.result_sha, final=self.c.verb != "submit")
+        if self.result is None:  # an imported digest: nobody can be told of what
+            return []
+        said = {"final": self.c.verb != "submit", **by}
+        return self.owe(t, "result", t.queue, result=json.loads(self.result),
+                        result_sha256=self.result_sha, **said)
+
+    def adopt(self, c: Row, t: Row) -> Row:
+        """import: a result that a receiver has accepted from another writer is a fact, whatever
+        the task's state is here. Known with the same digest, nothing changes."""
+        q, known = self.queue(t.queue), c.revision <= t.revision
+        own = t.results[c.revision - 1]["sha256"] if known else None
+        large = len((self.result or "").encode()) > q.max_result_bytes
+        self.refuse_if([
+            ("payload_too_large", not known and large),
+            ("result_conflict", known and own != self.result_sha),
+            ("unknown_fence", not known and c.epoch >= self.store.epoch),
+            ("stale_revision", not known and c.revision != t.revision + 1)], t)
+        if known and self.key is None:
+            return self.accept(None, task_ids=[t.task_id], facts={"known": True})
+        before, owed = t.state, self.take_over(c, t, q) if not known else []
+        note = {"content": self.result is not None, "epoch": c.epoch, "fence": c.fencing_token,
+                "revision": c.revision, "round": t.round}
+        self.speaks_of.append(t.task_id)
+        entry = self.record([item(t, before, t.queue), *owed], t.queue, note=note)
+        self.file(entry.number, "bytes", t.task_id, self.request)
+        return self.accept(entry)
+
+    def take_over(self, c: Row, t: Row, q: Row) -> list[dict[str, Any]]:
+        """The result, under the lease that it was accepted under. A running lease ends; and in one
+        round no result is recorded twice, so another begins."""
+        before, ends = t.state, t.state == "leased" and not c.final
+        again = any((r["round"], r["sha256"]) == (t.round, self.result_sha) for r in t.results)
+        t.update({"state": "done"} if c.final else {"state": "ready"} if ends else {})
+        t.update({"attempt": t.attempt - 1} if ends else {})
+        t.update({**self.new_round(t), "state": t.state, "due_at": t.due_at} if again else {})
+        at = rfc3339(instant(c.at) if c.at else self.now)
+        by = {"at": at, "epoch": c.epoch, "fencing_token": c.fencing_token, "final": c.final}
+        return self.accept_result(t, q, **by) + self.owe_state(t, before, None, t.queue)
 
     def owe_state(self, t: Row, before: str, reason: str | None, entry_queue: str) -> list[Any]:
         """What is owed for the state that a task has come to, if it is another one now."""

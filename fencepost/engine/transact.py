@@ -173,7 +173,8 @@ class Transactor:
         if known is not None:
             # rule 1 goes first here as everywhere: decide() judges authority, then replays
             return decide(batch, caller, request)
-        if request.key is None and (not request.command.leased or request.command.verb == "renew"):
+        verb, by_bytes = request.command.verb, request.command.self_keyed
+        if request.key is None and (not by_bytes or verb == "renew"):
             return Verdict(unknown(command, error))
         return Verdict(failed(Unavailable(f"{error}: nothing was done, try again")))
 
@@ -228,5 +229,5 @@ def failed(error: Exception) -> Outcome:
 def unknown(command: Sent, error: OutcomeUnknown) -> Outcome:
     """Nobody can tell: the key is what to ask again with."""
     request = command[1]
-    key = request.key or (request.sha256.hex() if request.command.leased else None)
+    key = request.key or (request.sha256.hex() if request.command.self_keyed else None)
     return Outcome("failed", (OutcomeUnknown.code,), str(error), facts={"key": key})

@@ -21,6 +21,7 @@ from fencepost.commands import (
     DestinationSet,
     Enqueue,
     Erase,
+    Import,
     NewTask,
     Purge,
     QueueSet,
@@ -50,7 +51,7 @@ class Verbs(ABC):
 
     A refusal raises a subclass of Refused; `execute` alone gives refusals as values. Commands
     without a lease get a random key unless one is given; a claim gets one only when asked. A
-    lease command needs none: its own bytes are its key.
+    lease command and an import need none: their own bytes are their key.
     """
 
     @abstractmethod
@@ -208,6 +209,22 @@ class Verbs(ABC):
         command = Review(task_id, revision, verdict, requeue)  # type: ignore[arg-type]
         return self.receipt_of(command, idempotency_key)
 
+    def import_accepted(
+        self, task_id: str, revision: int, *, epoch: int, fence: int, final: bool, evidence: Any,
+        result: Any = NOTHING, result_sha256: str | None = None,
+        at: str | datetime | None = None, idempotency_key: str | None = None,
+    ) -> Outcome:  # fmt: skip
+        """Record a result that a receiver has accepted and this store, restored, does not know.
+
+        Only an operator's handle may. `facts["known"]` says that the revision is there already with
+        this very result; then nothing has changed and there is no receipt. Raises ResultConflict
+        where it is there with another, StaleRevision where one before it is missing.
+        """
+        command = Import(
+            task_id, revision, epoch, fence, final, evidence, result, result_sha256, at
+        )
+        return self.outcome_of(command, idempotency_key)
+
     # -- care of the store
 
     def sweep(self, queue: str | None = None, *, limit: int = 100) -> Outcome:
@@ -318,7 +335,7 @@ def request_of(command: Command | Request, key: str | None = None) -> Request:
     """The command as it is sent, with a random key where one is due and none was given."""
     if isinstance(command, Request):
         return command
-    if key is None and not command.leased and command.verb not in MAY_FIND_NOTHING:
+    if key is None and not command.self_keyed and command.verb not in MAY_FIND_NOTHING:
         key = random_key()
     return Request.of(command, key)
 

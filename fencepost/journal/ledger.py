@@ -10,23 +10,22 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
-from collections.abc import Sequence
 from typing import Any
 
 from fencepost.clock import from_rfc3339
 from fencepost.journal.destinations import Destinations
+from fencepost.journal import imported
 from fencepost.journal.problems import Findings
 from fencepost.journal.reading import SHAPES, EntryRow
 from fencepost.journal.roster import Roster
 from fencepost.journal.seen import UNKNOWN, Seen, task_name, task_number
 from fencepost.journal.standing import Standing
 from fencepost.lineage import STARTED, Writer
-from fencepost.lineage import STARTED, Writer
 from fencepost.model import STATES
 from fencepost.rules.fence import needs_new_epoch, next_fence
 from fencepost.rules.lifecycle import ENDED, OBLIGING, allowed
 
-RESULTS = frozenset({"submit", "complete", "resolve"})
+RESULTS = frozenset({"submit", "complete", "resolve", "import"})
 ROLES: dict[str, tuple[str | None, ...]] = {
     "enqueue": (None,),
     "submit": ("obligation",),
@@ -34,6 +33,7 @@ ROLES: dict[str, tuple[str | None, ...]] = {
     "fail": ("obligation",),
     "cancel": ("obligation",),
     "resolve": ("obligation",),
+    "import": ("obligation",),
     "sweep": (None, "obligation"),
 }
 """The roles in which a verb brings tasks about."""
@@ -101,19 +101,8 @@ class Ledger:
                 self.epoch = writer.epoch
                 self.last_fence = max(self.last_fence, writer.epoch << 32)
 
-    def come_to(self, epoch: int) -> None:
-        """Writers that were recognised up to this epoch: what is after them begins as they left
-        it, and leases of before a copy do not count."""
-        while self._coming and self._coming[-1].epoch <= epoch:
-            writer = self._coming.pop()
-            if writer.epoch > self.epoch and not self.beside:
-                self.floor = self.floor if writer.why == STARTED else writer.epoch
-                self.epoch = writer.epoch
-                self.last_fence = max(self.last_fence, writer.epoch << 32)
-
     def _heading(self, where: str, entry: dict[str, Any]) -> None:
         tell, verb, at = self.findings.tell, entry["verb"], from_rfc3339(entry["at"])
-        self.come_to(entry["epoch"] - (verb == "clock.reset"))
         self.come_to(entry["epoch"] - (verb == "clock.reset"))
         if self.beside and entry["epoch"] >= self.epoch + (verb == "clock.reset"):
             self.floor = entry["epoch"] if verb == "clock.reset" else self.floor
@@ -247,8 +236,8 @@ class Moves:
         self._settle_owed()
         place = self.entry["scope"], item.get("queue", self.entry.get("queue", ""))
         moved = item["state"] if item["state"] != item["before"] else ""
-        accepted = "result" if self.stepped and self.verb in RESULTS else ""
-        found = [name for outcome in (accepted, moved)
+        accepted = self.stepped and self.verb in RESULTS and imported.has_content(self.entry)
+        found = [name for outcome in ("result" if accepted else "", moved)
                  for name in self.ledger.standing.owed(place, outcome)]  # fmt: skip
         self.due = task, last, found
 
@@ -286,7 +275,7 @@ class Moves:
             self.tell("transition", f"{self.verb} does not lead from {before} to {state or 'gone'}")
         self._fence(task, item, seen)
         self._revision(task, item, seen)
-        if self.verb == "review" and not self._new_round(before, state):
+        if self._leaves_it(before, state):
             self._same(task, item, seen)
         elif state is not None:
             seen.after, seen.state = bytes.fromhex(item["after"]), _NUMBER[state]
@@ -295,10 +284,27 @@ class Moves:
                 self.ledger.rounds.setdefault(task, []).append(self.number)
         if self.verb == "review":
             self._review(task, item)
+        elif self.verb == "import":
+            self._import(task, item)
 
     def _only_named(self, item: dict[str, Any]) -> bool:
         """A known key gave the known task: the entry names it as it is."""
         return self.verb == "enqueue" or item.get("role") == "followup"
+
+    def _leaves_it(self, before: str, state: str | None) -> bool:
+        """The task stays as it is: a review that begins no round, an import of what is known."""
+        if self.verb == "review":
+            return not self._new_round(before, state)
+        return self.verb == "import" and not self.stepped
+
+    def _import(self, task: int, item: dict[str, Any]) -> None:
+        rounds = self.ledger.rounds.get(task, [])
+        problem = imported.problem(self.entry, item, 1 + len(rounds), accepts=self.stepped)
+        if problem:
+            self.tell("imported", problem)
+        elif self.stepped and self.entry["note"]["round"] > 1 + len(rounds):
+            # it begins just before this very result
+            self.ledger.rounds.setdefault(task, rounds).append(self.number - 1)
 
     def _new_round(self, before: str, state: str | None) -> bool:
         return self.verb in ("requeue", "review") and before in ENDED and state == "ready"

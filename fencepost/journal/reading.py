@@ -44,6 +44,7 @@ SHAPES: dict[str, Shape] = {
     "requeue": Shape("one", targeted=True),
     "resolve": Shape("one", result="maybe", targeted=True),
     "review": Shape("one", note=True, targeted=True),
+    "import": Shape("one", note=True, result="yes", targeted=True),
     "sweep": Shape("each", queue="maybe"),
     "erase": Shape("many", targeted=True, queue="no"),
     "purge": Shape("many", queue="maybe"),

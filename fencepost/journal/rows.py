@@ -9,6 +9,7 @@ from typing import Protocol
 from fencepost.canonical import sha256
 from fencepost.journal.destinations import DestinationLine
 from fencepost.journal.entry import commit, content_commitment, projection
+from fencepost.journal.imported import has_content
 from fencepost.journal.ledger import RESULTS, Ledger
 from fencepost.journal.roster import TokenLine
 from fencepost.journal.seen import UNKNOWN, Seen, task_name, task_number
@@ -200,7 +201,8 @@ class Rows:
             return
         if line.body is not None and sha256(line.body) != line.sha256:
             tell("result_edited", where, "its bytes are not those of its digest")
-        kept = self.ledger.standing.keeps_content((row.scope, row.queue), line.entry)
+        keeps = self.ledger.standing.keeps_content((row.scope, row.queue), line.entry)
+        kept = keeps and _handed_in(line)
         if kept != (line.body is not None):
             tell("result_edited", where, f"its bytes are {'gone' if kept else 'there'} against "
                  "the queue's result_storage")  # fmt: skip
@@ -255,6 +257,14 @@ def _accepted_by(row: TaskRow, line: ResultLine) -> bool:
     if line.entry_salt is None or line.sha256 is None:
         return True  # the opening may be gone with a follow-up that was erased
     return bool(told == commit(b"result", line.entry_salt, line.sha256).hex())
+
+
+def _handed_in(line: ResultLine) -> bool:
+    """Whether the content of a result was handed in. Of an import there may be the digest alone."""
+    try:
+        return has_content(json.loads(line.entry_body or b"{}"))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return True
 
 
 class Merged:

@@ -12,7 +12,6 @@ from fencepost.commands import (
     DestinationSecret,
     DestinationSet,
     Enqueue,
-    LeaseCommand,
     Request,
     TokenRevoke,
 )
@@ -21,6 +20,7 @@ from fencepost.journal.entry import longest
 from fencepost.machine import (
     claims,
     destinations,
+    importing,
     operators,
     results,
     retention,
@@ -50,6 +50,7 @@ VERBS: dict[str, Decide] = {
     "requeue": operators.requeue,
     "resolve": operators.resolve,
     "review": operators.review,
+    "import": importing.import_result,
     "sweep": claims.sweep,
     "erase": retention.erase,
     "purge": retention.purge,
@@ -145,7 +146,7 @@ def replay(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
         if lookup in loaded.tombstones:
             return refuse(("receipt_erased",), command)
         stored = loaded.receipts.get(lookup)
-    elif isinstance(command, LeaseCommand) and task is not None:
+    elif command.self_keyed and task is not None:
         stored = loaded.digests.get((task.id, request.sha256))
     else:
         return None

@@ -13,6 +13,7 @@ from fencepost.commands import (
     DestinationSet,
     Enqueue,
     Erase,
+    Import,
     Purge,
     QueueSet,
     Request,
@@ -86,7 +87,7 @@ def needs(sent: Sequence[Sent]) -> Needs:
         task_id = getattr(command, "task_id", None)
         if task_id is not None:
             wanted.tasks.add((caller.scope, task_id))
-            if command.leased and request.key is None:
+            if command.self_keyed and request.key is None:
                 wanted.digests.add((task_id, request.sha256))
             if request.result_sha256 is not None:
                 wanted.results.add((task_id, request.result_sha256))
@@ -141,7 +142,7 @@ def _of_verb(wanted: Needs, scope: str, command: Command) -> None:
             _add(wanted.claims, (scope, queue), command.limit)
         if command.task_id is not None:
             wanted.claimed.add(command.task_id)
-    elif isinstance(command, Review):
+    elif isinstance(command, Review | Import):
         wanted.revisions.add((command.task_id, command.revision))
     elif isinstance(command, Purge):
         _add(wanted.purges, (scope, command.queue or ""), command.limit)

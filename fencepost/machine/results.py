@@ -86,6 +86,7 @@ def accept_result(
     kept = batch.settings(task).result_storage == "content"
     batch.loaded.results[task.id, task.round, digest] = number
     batch.loaded.commitments[task.id, task.revision] = "open"
+    batch.loaded.accepted[task.id, task.revision] = digest
     batch.changes.results.append(
         NewResult(task.id, task.revision, task.round, digest, number, result if kept else None)
     )

@@ -81,6 +81,7 @@ class Loaded:
     salts: dict[int, bytes] = field(default_factory=dict)
     results: dict[tuple[int, int, bytes], int] = field(default_factory=dict)
     commitments: dict[tuple[int, int], str] = field(default_factory=dict)
+    accepted: dict[tuple[int, int], bytes | None] = field(default_factory=dict)
     pool: dict[tuple[str, str], list[tuple[int, int, str]]] = field(default_factory=dict)
     lapsed: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     purgeable: list[str] = field(default_factory=list)

@@ -207,7 +207,7 @@ def _keyed(command: Command | Request) -> Request:
 
 def _key_of(request: Request) -> str | None:
     """What to ask again with: a lease command's own bytes are its key."""
-    return request.key or (request.sha256.hex() if request.command.leased else None)
+    return request.key or (request.sha256.hex() if request.command.self_keyed else None)
 
 
 def _unknown(request: Request, message: str) -> Outcome:

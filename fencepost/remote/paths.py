@@ -45,7 +45,7 @@ def repeatable(request: Request) -> bool:
     """Whether the same bytes may be sent again when no answer came: the key or the lease makes
     the second a replay."""
     command = request.command
-    return request.key is not None or command.leased or command.verb in HARMLESS_AGAIN
+    return request.key is not None or command.self_keyed or command.verb in HARMLESS_AGAIN
 
 
 def slices(requests: Sequence[Request]) -> Iterator[list[Request]]:

@@ -86,6 +86,13 @@ def moved_on(fence: int | None, task: TaskRow) -> str | None:
     return "unknown_fence" if fence > task.fence else "stale_fence"
 
 
+def unknown_lineage(epoch: int, own: int) -> str | None:
+    """9, for import: a result that this store does not know was accepted in an epoch that is not
+    before its own. The file was rolled back and goes on as if nothing had happened: the fences that
+    it gives would be below those that receivers have seen."""
+    return "unknown_fence" if epoch >= own else None
+
+
 def next_fence(last_fence: int, epoch: int) -> int:
     """The fence after `last_fence`: it only rises, and an epoch e begins above `e << 32`."""
     return max(last_fence, epoch << 32) + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fencepost.commands import LeaseCommand
-from fencepost.model import State, TaskRow
+from fencepost.model import STATES, State, TaskRow
 from fencepost.rules.moment import Moment
 
 ENDED: frozenset[str] = frozenset({"done", "dead", "cancelled"})
@@ -29,6 +29,11 @@ TRANSITIONS: dict[str, dict[str | None, frozenset[str | None]]] = {
         "dead": frozenset({"dead", "ready"}),
         "cancelled": frozenset({"cancelled", "ready"}),
     },
+    # a receiver's effect is a fact in whatever state the task is here; a running lease ends with it
+    "import": {
+        "leased": frozenset({"leased", "ready", "done"}),
+        **{state: frozenset({state, "done"}) for state in STATES if state != "leased"},
+    },
     "erase": {
         **{state: frozenset({"cancelled"}) for state in ("ready", "leased", "blocked")},
         **{state: frozenset({state}) for state in ("done", "dead", "cancelled")},
@@ -37,7 +42,7 @@ TRANSITIONS: dict[str, dict[str | None, frozenset[str | None]]] = {
 }
 
 
-OBLIGING = frozenset({"submit", "complete", "fail", "cancel", "resolve", "sweep"})
+OBLIGING = frozenset({"submit", "complete", "fail", "cancel", "resolve", "import", "sweep"})
 """Verbs of which a result or a state comes that others may have to be told. What is erased is told
 to nobody."""
 

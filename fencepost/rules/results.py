@@ -14,6 +14,11 @@ def duplicate_result(command: LeaseCommand, task: TaskRow, recorded_by: int | No
     return "duplicate_result" if told else None
 
 
+def result_conflict(digest: bytes, recorded: bytes | None) -> str | None:
+    """11, for import: the revision is there, and another result is."""
+    return None if digest == recorded else "result_conflict"
+
+
 def stale_revision(expected: int | None, task: TaskRow) -> str | None:
     """12: the caller expected another number of accepted results. Checked only when given."""
     return None if expected is None or expected == task.revision else "stale_revision"

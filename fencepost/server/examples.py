@@ -19,6 +19,10 @@ _GIVEN: dict[str, dict[str, Any]] = {
     "requeue": _ON_A_TASK,
     "resolve": {"task_id": TASK_ID, "to": "done", "evidence": {"seen": True}},
     "review": {"task_id": TASK_ID, "revision": 1, "verdict": "accepted"},
+    "import": {
+        "task_id": TASK_ID, "revision": 1, "epoch": 0, "fencing_token": 7, "final": True,
+        "result": {"text": "..."}, "evidence": {"receiver": "archive", "position": 17},
+    },
     "sweep": {"queue": "pages", "limit": 100},
     "erase": {"task_id": TASK_ID, "reason": "asked for by its owner"},
     "purge": {"queue": "pages", "limit": 100},

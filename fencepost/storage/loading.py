@@ -308,8 +308,9 @@ class _OfTasks:
             for (number,) in rows:
                 loaded.results[place] = number
         for reviewed, rows in zip(self._revisions, answers[len(self._results) :], strict=False):
-            for (commitment,) in rows:
+            for commitment, sha256 in rows:
                 loaded.commitments[reviewed] = commitment
+                loaded.accepted[reviewed] = sha256
         for task_row_id, *columns in answers[-1] if self._digests else ():
             stored = Stored(*columns)
             if stored.request_sha256 is not None:

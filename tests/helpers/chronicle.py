@@ -22,6 +22,7 @@ VALUES: tuple[Any, ...] = (
 MARKS: tuple[Any, ...] = (0, False, "", [1.5, 1e21, None], {"b": 1, "a": "é"})
 LOGS = ("", "half way", "line 41: é\u2028\n\u001b[31mno text")
 LEFT = f'{{"verb":"renew","task_id":"{UNKNOWN}","worker_id":"w1","fencing_token":1,'
+SHA_OF_1 = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
 # At and beyond the edge of what a progress and a log may be.
 EDGES = (
     *(LEFT + told + "}" for told in (
@@ -88,6 +89,8 @@ class Chronicle:
                 settings |= {"max_payload_bytes": 40, "max_result_bytes": 40, "max_followups": 1,
                              "result_storage": "digest", "max_hold_seconds": 90}  # fmt: skip
             self.tell({"verb": "queue.set", "queue": queue, "settings": settings})
+        if self.words.random() < 0.7:  # so that there are epochs before this one
+            self.tell({"verb": "clock.reset"})
 
     def owing(self, destinations: list[str]) -> Json:
         """Which outcomes oblige these: drawn apart, so that what else happens stays as it was."""
@@ -131,8 +134,8 @@ class Chronicle:
             return self.claim()
         happens = self.rng.choices(
             (self.time, self.enqueue, self.claim, self.with_lease, self.from_outside, self.operate,
-             self.again, self.reuse, self.nonsense),
-            (16, 12, 20, 40, 16, 7, 20, 4, 2),
+             self.again, self.reuse, self.nonsense, self.adopt),
+            (16, 12, 20, 40, 16, 7, 20, 4, 2, 9),
         )  # fmt: skip
         return happens[0]()
 
@@ -214,7 +217,7 @@ class Chronicle:
         if verb == "complete" and rng.random() < 0.3:
             queues = rng.choices(QUEUES, k=rng.choice((1, 2, 3)))
             new = [{**self.new_task(), "queue": queue} for queue in queues]
-            command["followups"] = new * (210 // len(new) if rng.random() < 0.05 else 1)
+            command["followups"] = new * (210 // len(new) if rng.random() < 0.15 else 1)
         if verb == "fail":
             command |= rng.choice(({}, {"then": "retry"}, {"then": "give_up"}, {"then": "block"},
                                    {"then": "block"}))  # fmt: skip
@@ -249,6 +252,26 @@ class Chronicle:
         human = rng.random() < (0.95 if command["verb"] == "review" else 0.1)
         self.tell(command, caller("human", "anna") if human else caller(), self.key())
 
+    def adopt(self) -> None:
+        """What a receiver says that it has: the next revision or a known one, mostly as it is."""
+        rng = self.words
+        task_id = rng.choice((*self.tasks, *self.tasks[-3:], *self.answered[-3:], UNKNOWN))
+        command: Json = {
+            "verb": "import", "task_id": task_id, "revision": rng.choice((1, 1, 1, 2, 2, 3)),
+            "epoch": rng.choice((0, 0, 0, 1)), "fencing_token": rng.choice((1, 7, 2**32 + 1)),
+            "final": rng.random() < 0.5, "evidence": rng.choice(VALUES),
+        }  # fmt: skip
+        if rng.random() < 0.8:
+            command["result"] = rng.choice(VALUES)
+        else:
+            command["result_sha256"] = rng.choice((SHA_OF_1, "00" * 32, "0"))
+        if rng.random() < 0.1:
+            command["result_sha256"] = SHA_OF_1
+        if rng.random() < 0.2:
+            command["at"] = rng.choice(("2025-12-31T23:00:00.5-02:30", "2026-01-01T00:05:00Z", "1"))
+        who = caller() if rng.random() < 0.95 else caller("human", "anna")
+        self.tell(command, who, self.key())
+
     def operate(self) -> None:
         rng = self.rng
         commands: list[Json] = [
@@ -268,7 +291,8 @@ class Chronicle:
         who = caller() if rng.random() < 0.95 else caller("human", "anna")
         self.tell(command, who, self.key())
         if command["verb"] == "scope.revoke" and rng.random() < 0.7:
-            self.say(*rng.choice(self.done))  # who is revoked asks for what he has
+            for sent in rng.sample(self.done, min(3, len(self.done))):
+                self.say(*sent)  # who is revoked asks for what he has
             self.tell({"verb": "scope.revoke", "revoked": False})
 
     def again(self) -> None:

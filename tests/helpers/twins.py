@@ -72,7 +72,7 @@ class Twins:
     def _keyed(self, command: c.Command | c.Request) -> c.Request:
         if isinstance(command, c.Request):
             return command
-        key = None if command.leased else f"twin-{len(self.steps)}-{command.verb}"
+        key = None if command.self_keyed else f"twin-{len(self.steps)}-{command.verb}"
         return c.Request.of(command, key)
 
     def _both(self, sent: Sequence[Sent]) -> list[Outcome]:

@@ -5,7 +5,7 @@
 #    source ~/.local/share/bash_completion/fencepost
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_fencepost_subparsers=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke destination-set destination-list destination-show destination-secret destination-stop destination-start destination-advance offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion)
+_shtab_fencepost_subparsers=(enqueue claim renew submit complete fail release cancel requeue resolve review import sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke destination-set destination-list destination-show destination-secret destination-stop destination-start destination-advance offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion)
 
 _shtab_fencepost_enqueue_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --text --task-key --priority --due-at --max-attempts --from --tasks --key --request)
 _shtab_fencepost_claim_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --worker --task --limit --wait-seconds --lease-seconds --key --request)
@@ -18,6 +18,7 @@ _shtab_fencepost_cancel_option_strings=(-h --help --store --scope --actor --json
 _shtab_fencepost_requeue_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --fence --reason --key --request)
 _shtab_fencepost_resolve_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --fence --reason --to --evidence --text --key --request)
 _shtab_fencepost_review_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --requeue --key --request)
+_shtab_fencepost_import_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --key --request)
 _shtab_fencepost_sweep_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --limit --key --request)
 _shtab_fencepost_erase_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --fence --reason --key --request)
 _shtab_fencepost_purge_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --limit --key --request)
@@ -97,6 +98,9 @@ _shtab_fencepost_resolve___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_resolve___request_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_review___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_review___request_COMPGEN=_shtab_compgen_files
+_shtab_fencepost_import_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_fencepost_import___store_COMPGEN=_shtab_compgen_files
+_shtab_fencepost_import___request_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_sweep___store_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_sweep___request_COMPGEN=_shtab_compgen_files
 _shtab_fencepost_erase___store_COMPGEN=_shtab_compgen_files
@@ -180,7 +184,7 @@ _shtab_fencepost_destination_set___class_choices=(fenced cas idempotent unfenced
 _shtab_fencepost_list___state_choices=(ready leased done dead blocked cancelled)
 _shtab_fencepost_work___isolate_choices=(bwrap cgroup)
 _shtab_fencepost_completion_pos_0_choices=(bash zsh fish)
-_shtab_fencepost_pos_0_choices=(enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke destination-set destination-list destination-show destination-secret destination-stop destination-start destination-advance offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion)
+_shtab_fencepost_pos_0_choices=(enqueue claim renew submit complete fail release cancel requeue resolve review import sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke destination-set destination-list destination-show destination-secret destination-stop destination-start destination-advance offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion)
 
 _shtab_fencepost_enqueue__h_nargs=0
 _shtab_fencepost_enqueue___help_nargs=0
@@ -222,6 +226,9 @@ _shtab_fencepost_review__h_nargs=0
 _shtab_fencepost_review___help_nargs=0
 _shtab_fencepost_review___json_nargs=0
 _shtab_fencepost_review___requeue_nargs=0
+_shtab_fencepost_import__h_nargs=0
+_shtab_fencepost_import___help_nargs=0
+_shtab_fencepost_import___json_nargs=0
 _shtab_fencepost_sweep__h_nargs=0
 _shtab_fencepost_sweep___help_nargs=0
 _shtab_fencepost_sweep___json_nargs=0

@@ -50,7 +50,7 @@ function _shtab_fencepost_using
   test "$_shtab_fencepost_cmdpath" = "$argv"
 end
 
-set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke destination-set destination-list destination-show destination-secret destination-stop destination-start destination-advance offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion
+set -g _shtab_fencepost_commands enqueue claim renew submit complete fail release cancel requeue resolve review import sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke destination-set destination-list destination-show destination-secret destination-stop destination-start destination-advance offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup copy doctor demo bench conform work serve completion
 set -g _shtab_fencepost_opts_with_value --actor --after --again --allow-filesystem --announced --certfile --class --cpu-seconds --due-at --epoch --evidence --expected-sequence --expires-at --expires-seconds --fence --file-mb --followups --from --give-up-seconds --grace --head --heard --host --into --isolate --jobs --keep-seconds --key --keyfile --kind --lease-seconds --limit --log --max-attempts --max-seconds --max-tasks --memory-mb --offline --open-files --option --outbox --output-bytes --policy-version --port --priority --progress --queue --reason --request --retain-seconds --retry-seconds --revision --scope --secret-file --sequence --since --state --store --task --task-key --task-seconds --theirs --then --to --wait-seconds --worker -j -n
 
 complete -c fencepost -e
@@ -222,6 +222,16 @@ complete -c fencepost -n '_shtab_fencepost_using review' -l requeue -d 'after re
 complete -c fencepost -n '_shtab_fencepost_using review' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
 complete -c fencepost -n '_shtab_fencepost_using review' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
 complete -c fencepost -n '_shtab_fencepost_using review; and test $_shtab_fencepost_npos -eq 2' -ka "accepted rejected" -d 'accepted|rejected'
+complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a import -d 'record what receivers have accepted, in a store that was restored'
+complete -c fencepost -n '_shtab_fencepost_using import' -s h -l help -d 'show this help message and exit'
+complete -c fencepost -n '_shtab_fencepost_using import' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store: a file, a PostgreSQL URL, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'
+complete -c fencepost -n '_shtab_fencepost_using import' -l scope -x -d 'scope (FENCEPOST_SCOPE; default: default)'
+complete -c fencepost -n '_shtab_fencepost_using import' -l actor -x -d 'who sends the command (FENCEPOST_ACTOR; default: local)'
+complete -c fencepost -n '_shtab_fencepost_using import' -l json -d 'one JSON object a line on stdout'
+complete -c fencepost -n '_shtab_fencepost_using import' -l allow-filesystem -x -d 'use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)'
+complete -c fencepost -n '_shtab_fencepost_using import' -l key -x -d 'idempotency key: the same command sent again under it gets the same receipt'
+complete -c fencepost -n '_shtab_fencepost_using import' -l request -xka "(__fish_complete_path (commandline -ct))" -d 'send these bytes as the command, exactly as they are, in place of arguments'
+complete -c fencepost -n '_shtab_fencepost_using import; and test $_shtab_fencepost_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'JSON lines: task_id, revision, epoch, fence, final, evidence, and result or result_sha256; or a receiver'"'"'s receipts with their events. --key K sends them as K.1 ...'
 complete -c fencepost -n '_shtab_fencepost_using; and test $_shtab_fencepost_npos -eq 0' -a sweep -d 'settle lapsed leases now'
 complete -c fencepost -n '_shtab_fencepost_using sweep' -s h -l help -d 'show this help message and exit'
 complete -c fencepost -n '_shtab_fencepost_using sweep' -l store -xka "(__fish_complete_path (commandline -ct))" -d 'the store: a file, a PostgreSQL URL, or a service'"'"'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE; default ./fencepost.db)'

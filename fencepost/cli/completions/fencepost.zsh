@@ -31,6 +31,7 @@ _shtab_fencepost_commands() {
     enqueue:'put a task on a queue, or one for each line of a file'
     erase:'remove all content of a task; a tombstone stays'
     fail:'report that the work failed'
+    import:'record what receivers have accepted, in a store that was restored'
     init:'create a store'
     journal:'the entries of the journal'
     list:'tasks in the order of their enqueueing'
@@ -405,6 +406,21 @@ _shtab_fencepost_fail_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_fail_defaults_added=0
+
+_shtab_fencepost_import_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--key[idempotency key\: the same command sent again under it gets the same receipt]:K:"
+  "--request[send these bytes as the command, exactly as they are, in place of arguments]:FILE|-:_files"
+  ":JSON lines\: task_id, revision, epoch, fence, final, evidence, and result or result_sha256\; or a receiver\'s receipts with their events. --key K sends them as K.1 ...:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_import_defaults_added=0
 
 _shtab_fencepost_init_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -1045,6 +1061,7 @@ _shtab_fencepost() {
         enqueue) _arguments -C -s $_shtab_fencepost_enqueue_options ;;
         erase) _arguments -C -s $_shtab_fencepost_erase_options ;;
         fail) _arguments -C -s $_shtab_fencepost_fail_options ;;
+        import) _arguments -C -s $_shtab_fencepost_import_options ;;
         init) _arguments -C -s $_shtab_fencepost_init_options ;;
         journal) _arguments -C -s $_shtab_fencepost_journal_options ;;
         list) _arguments -C -s $_shtab_fencepost_list_options ;;

@@ -166,7 +166,7 @@ select entry from fencepost_result
 where task = %(task)s and round = %(round)s and sha256 = %(sha256)s;
 
 -- name: commitment
-select commitment from fencepost_result where task = %(task)s and revision = %(revision)s;
+select commitment, sha256 from fencepost_result where task = %(task)s and revision = %(revision)s;
 
 -- name: promote_due
 update fencepost_task set place = 0, rank = -priority

@@ -131,7 +131,7 @@ select entry from fencepost_result indexed by fencepost_result_once
 where task = :task and round = :round and sha256 = :sha256;
 
 -- name: commitment
-select commitment from fencepost_result where task = :task and revision = :revision;
+select commitment, sha256 from fencepost_result where task = :task and revision = :revision;
 
 -- name: promote_due
 update fencepost_task set place = 0, rank = -priority

@@ -11,7 +11,7 @@ from fencepost.clock import SECOND, to_rfc3339
 from fencepost.commands import NewTask
 from fencepost.issues import GuardTripped
 from fencepost.storage import saving
-from fencepost.storage.loading import EVER
+from fencepost.storage.looking import EVER
 from fencepost.storage.postgres import lowwater, talk
 from fencepost.storage.postgres.lowwater import LONG, LONGEST, SHARE, LowWater
 

@@ -66,9 +66,18 @@ def who_forgets_is_not_alone(patch):
     instead(patch, "forgetter", "select 1")
 
 
+def no_key_is_held(patch):
+    instead(patch, "hold_keys", "select %(keys)s::text[]")
+
+
 @pytest.mark.parametrize(
     ("plant", "law", "arguments"),
     [
+        (
+            no_key_is_held,
+            races.test_a_copy_of_a_claim_beside_it_hears_the_same_receipt,
+            ("claim", False),
+        ),
         (
             shared_holds_nothing,
             races.test_a_change_of_what_others_are_judged_by_waits_for_them_and_they_for_it,

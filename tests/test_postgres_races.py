@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import contextmanager
 
 import pytest
 from helpers.lab import QUEUE, SCOPE
-from helpers.pg_side import outcomes, sides, two_sides
+from helpers.pg_side import WAITING, outcomes, sides, two_sides, until
 
 from fencepost import commands as c
 from fencepost import tokens
@@ -35,6 +37,53 @@ def two():
 def again(lease, handle):
     """The same lease in another process's hands."""
     return handle.lease(lease.task_id, worker_id=lease.worker_id, fence=lease.fence)
+
+
+# -- one receipt
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "waiting"])
+@pytest.mark.parametrize("verb", ["claim", "sweep"])
+def test_a_copy_of_a_claim_beside_it_hears_the_same_receipt(two, verb, waits):
+    """The first has all there is and no receipt yet: the copy would find nothing left."""
+    lease = two.lease()
+    if verb == "sweep":
+        two.clock.advance(3_600)
+    else:
+        lease.release()
+    command = c.Sweep(QUEUE) if verb == "sweep" else c.Claim("w1", queues=[QUEUE])
+    request = Request.of(command, "k")._replace(waits=waits)
+    with paused(two.fp) as go:
+        first = two.go(two.fp.execute, [request])
+        second = two.go(two.other.execute, [request])
+        until(lambda: second.done() or two.sql(WAITING), "the copy to wait or to be answered")
+        go()
+    ((one,), (copy,)) = outcomes([first, second])
+    assert (one.status, one.replayed, copy.status, copy.replayed) == (
+        *("accepted", False),
+        *("accepted", True),
+    )
+    assert copy.receipt.body == one.receipt.body
+    assert [item["task_id"] for item in one.receipt.entry["tasks"]] == [lease.task_id]
+
+
+@contextmanager
+def paused(handle):
+    """What this handle has loaded and decided it does not write before it is told to."""
+    main, told, there = handle._store._main, threading.Event(), threading.Event()
+    save = main.save
+
+    def wait(*arguments):
+        there.set()
+        assert told.wait(40)
+        return save(*arguments)
+
+    main.save = wait
+    try:
+        yield told.set
+    finally:
+        told.set()
+        main.save = save
 
 
 # -- one result

@@ -41,6 +41,9 @@ ALONE = frozenset(
 )
 """Verbs that change what others are judged by: no other transaction may go on beside them."""
 
+LOOKING = frozenset(["claim", "sweep", "purge"])
+"""Verbs that look for tasks which nobody has: beside its own copy one would find too few."""
+
 
 @dataclass(slots=True)
 class Needs:
@@ -55,6 +58,7 @@ class Needs:
     claimed: set[str] = field(default_factory=set)
     tasks: set[tuple[str, str]] = field(default_factory=set)
     lookups: set[str] = field(default_factory=set)
+    looking: set[str] = field(default_factory=set)
     digests: set[tuple[str, bytes]] = field(default_factory=set)
     keys: set[tuple[str, str, str]] = field(default_factory=set)
     results: set[tuple[str, bytes]] = field(default_factory=set)
@@ -82,8 +86,10 @@ def needs(sent: Sequence[Sent]) -> Needs:
         if caller.token is not None:
             wanted.tokens.add(caller.token)
         if request.key is not None:
-            actor = actor_of(caller, command)
-            wanted.lookups.add(lookup_of(caller.scope, actor, request.key))
+            lookup = lookup_of(caller.scope, actor_of(caller, command), request.key)
+            wanted.lookups.add(lookup)
+            if command.verb in LOOKING:
+                wanted.looking.add(lookup)
         task_id = getattr(command, "task_id", None)
         if task_id is not None:
             wanted.tasks.add((caller.scope, task_id))

@@ -15,20 +15,14 @@ from fencepost.machine.retention import ERASED_AT_ONCE, retention
 from fencepost.machine.rows import Loaded, QueueRow, Stored
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import Scope, StoreState, TaskRow
-from fencepost.storage.rows import (
-    destination_row,
-    queue_row,
-    request_id,
-    task_row,
-    token_row,
-)
+from fencepost.storage import looking
+from fencepost.storage.rows import destination_row, queue_row, request_id, task_row, token_row
 from fencepost.storage.steps import Ask, Steps, one, together
 
 TimeOf = Callable[[StoreState, int | None], tuple[int, int]]
 """(the store's time, the wall clock); given a database's own clock it goes by that one."""
 SWEPT_BY_A_CLAIM = 100
 ENDED_PLACES = (4, 5, 6)
-EVER = -(2**63)
 
 
 class Backing(Protocol):
@@ -52,6 +46,9 @@ class Backing(Protocol):
 
     def learn(self, loaded: Loaded) -> None:
         """These queues were needed."""
+
+    def keys(self, wanted: Needs) -> list[Ask]:
+        """What makes a copy of a claim wait for it, which would else find what that has left."""
 
     def time(self) -> list[Ask]:
         """What tells the time, where a database's own clock does; asked once all rows that
@@ -82,7 +79,7 @@ def load(
 ) -> Steps[Loaded]:
     """All rows that these commands need. The time is asked once the named ones are held."""
     wanted = needs(sent)
-    by_key, times = _by_key(wanted), backing.time()
+    by_key, times = _by_key(wanted, backing), backing.time()
     behind = [*by_key, *times]
     # where no task is named nothing is waited for behind the store's row: all is asked at once
     by_name, known = wanted.names_tasks(), wanted.names_all()
@@ -191,11 +188,12 @@ def _lookups(wanted: Needs) -> set[str]:
     return wanted.lookups | {task_lookup(*key) for key in wanted.keys}
 
 
-def _by_key(wanted: Needs) -> list[Ask]:
+def _by_key(wanted: Needs, backing: Backing) -> list[Ask]:
     """What finds receipts by the commands' keys, and whether any key was closed."""
     if not _lookups(wanted):
         return []
-    return [one("receipts_by_key", keys=sorted(wanted.lookups)), one("any_tombstone")]
+    by_key = one("receipts_by_key", keys=sorted(wanted.lookups))
+    return [*backing.keys(wanted), by_key, one("any_tombstone")]
 
 
 def _receipts(
@@ -205,7 +203,7 @@ def _receipts(
     replay shows if they still live, and, where a purge may take the last, of stored enqueues: True
     if there are any."""
     if found:
-        rows, any_tombstone = found
+        *_, rows, any_tombstone = found
         for key, *stored in rows:
             loaded.receipts[key] = Stored(*stored)
         for lookup in sorted(_lookups(wanted)) if any_tombstone else ():
@@ -370,8 +368,7 @@ def _lapsed(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None]:
     ids: list[str] = []
     for queue_id in (yield from _queue_ids(loaded, scope, queue)):
         if len(ids) < limit:
-            known = {"queue_id": queue_id, "since": EVER, "now": loaded.now}
-            rows = yield one("lapsed_tasks", **known, limit=limit)
+            rows = yield looking.lapsed(queue_id, loaded.now, limit)
             yield from _add_tasks(loaded, rows)
             ids += [row[1] for row in rows]
     loaded.lapsed[scope, queue] = ids

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fencepost import commands as c
-from fencepost.storage.loading import EVER
+from fencepost.storage.looking import EVER
 from fencepost.storage.sqlite.driver import STATEMENTS
 from helpers.stand import QUEUE, Make, Stand, binding
 

@@ -11,7 +11,7 @@ from fencepost.machine.drawing import Draw, Drawn
 from fencepost.machine.needs import ALONE, Needs, Sent, numbers_needed
 from fencepost.machine.rows import Changes, Loaded, QueueRow
 from fencepost.model import StoreState, TaskRow
-from fencepost.storage import loading, saving
+from fencepost.storage import loading, looking, saving
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.port import AnotherServer
 from fencepost.storage.postgres.lowwater import LowWater, first_due, first_end, first_of
@@ -80,6 +80,9 @@ class PostgresBacking:
         while len(self._needed) > LIKELY:
             del self._needed[next(iter(self._needed))]
 
+    def keys(self, wanted: Needs) -> list[Ask]:
+        return [one("hold_keys", keys=sorted(wanted.looking))] if wanted.looking else []
+
     def time(self) -> list[Ask]:
         """By the server's clock, which all who write have in common; a test injects its own."""
         return [one("clock")] if self.clock is None else []
@@ -104,10 +107,7 @@ class PostgresBacking:
     def over(self, queue_id: int, now: int, limit: int) -> list[Ask]:
         self._now = now
         lapsed, due = self._low.since(queue_id)
-        return [
-            one("lapsed_tasks", queue_id=queue_id, since=lapsed, now=now, limit=limit),
-            one("promote_due", queue_id=queue_id, since=due, now=now),
-        ]
+        return [looking.lapsed(queue_id, now, limit, lapsed), looking.due(queue_id, now, due)]
 
     def enough(self, queue_id: int, found: Sequence[Sequence[Any]], limit: int) -> bool:
         lapsed, due, *ready = found

@@ -35,6 +35,12 @@ select writer_id, epoch, floor, 0, 0, 0, mark,
 from fencepost_store
 where id = 1 and not exists (select 1 from fencepost_store where false for key share);
 
+-- name: hold_keys
+-- A claim passes over what is held. Beside its own copy, which has the tasks and no receipt yet, it
+-- would find none, and might be the first to say so; so a copy waits here, and finds the receipt.
+select pg_advisory_xact_lock(hashtextextended(current_schema() || '.fencepost ' || key, 0))
+from unnest(%(keys)s::text[]) key;
+
 -- name: takes_writes
 select not pg_is_in_recovery() and current_setting('default_transaction_read_only') = 'off';
 

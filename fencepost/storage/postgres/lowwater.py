@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.clock import SECOND, SystemClock
-from fencepost.storage.loading import EVER
+from fencepost.storage.looking import EVER
 
 LONG = 5_000
 """Microseconds. A look that takes longer has stepped over much, or the machine is busy."""

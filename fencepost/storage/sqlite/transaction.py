@@ -14,7 +14,7 @@ from fencepost.machine.drawing import Draw
 from fencepost.machine.needs import Needs, Sent
 from fencepost.machine.rows import Changes, Loaded, QueueRow
 from fencepost.model import StoreState, TaskRow
-from fencepost.storage import loading, saving
+from fencepost.storage import loading, looking, saving
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.port import AnotherServer
 from fencepost.storage.sqlite import scrub
@@ -123,6 +123,10 @@ class SqliteTransaction:
     def learn(self, loaded: Loaded) -> None:
         """Nothing, then."""
 
+    def keys(self, wanted: Needs) -> list[Ask]:
+        """It waits for its turn."""
+        return []
+
     def time(self) -> list[Ask]:
         """By this machine's clock: nobody on another one writes to the file."""
         return []
@@ -141,9 +145,8 @@ class SqliteTransaction:
         return [one("ready_tasks", queue_id=queue_id, limit=limit)]
 
     def over(self, queue_id: int, now: int, limit: int) -> list[Ask]:
-        ever = {"queue_id": queue_id, "since": loading.EVER, "now": now}
-        asks = [one("lapsed_tasks", limit=limit, **ever)]
-        return asks if self.read_only else [*asks, one("promote_due", **ever)]
+        asks = [looking.lapsed(queue_id, now, limit)]
+        return asks if self.read_only else [*asks, looking.due(queue_id, now)]
 
     def enough(self, queue_id: int, found: Sequence[Sequence[Any]], limit: int) -> bool:
         """They are the first."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import logging
 
+import helpers.laws_destinations
 import helpers.laws_people
 import helpers.laws_purge
 import helpers.laws_remarks
@@ -18,10 +19,12 @@ import pytest
 from helpers import faults, guards, lookups
 from helpers.laws import LAWS
 from helpers.mutants import MACHINE, RULES
+from helpers.mutants_destinations import DESTINATIONS
 from helpers.mutants_tokens import TOKENS
 from helpers.stand import Stand
 
 from fencepost.rules import authority, fence, lifecycle, limits
+from fencepost.rules import destinations as destination_rules
 from fencepost.rules import results as result_rules
 from fencepost.storage.sqlite import driver
 
@@ -48,29 +51,31 @@ def found_by(law):
     return None
 
 
-@pytest.mark.parametrize("mutant", [*RULES, *MACHINE, *TOKENS], ids=lambda mutant: mutant.name)
+PLANTED = [*RULES, *MACHINE, *TOKENS, *DESTINATIONS]
+
+
+@pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
 def test_each_planted_fault_is_found_by_the_law_named_for_it(mutant, monkeypatch):
     mutant.plant(monkeypatch)
     assert found_by(mutant.law) is not None, f"{mutant.law} does not see that {mutant.name}"
 
 
 def test_at_least_forty_faults_are_planted_and_each_law_named_exists():
-    planted = [*RULES, *MACHINE, *TOKENS]
-    assert len(planted) >= 40
-    assert {mutant.law for mutant in planted} <= set(LAWS)
-    assert len({mutant.name for mutant in planted}) == len(planted)
+    assert len(PLANTED) >= 40
+    assert {mutant.law for mutant in PLANTED} <= set(LAWS)
+    assert len({mutant.name for mutant in PLANTED}) == len(PLANTED)
 
 
 def test_every_rule_is_taken_away_once():
     """A new rule must come with its fault: all functions of rules/ that answer with a code."""
     rules = {
         function.__name__
-        for module in (authority, fence, lifecycle, limits, result_rules)
+        for module in (authority, fence, lifecycle, limits, result_rules, destination_rules)
         for function in vars(module).values()
         if inspect.isfunction(function) and function.__module__ == module.__name__
         and function.__annotations__.get("return") == "str | None"
     }  # fmt: skip
-    planted = [*RULES, *TOKENS]
+    planted = [*RULES, *TOKENS, *DESTINATIONS]
     taken = {m.name.removesuffix(" never refuses") for m in planted if "never refuses" in m.name}
     assert taken == rules
 
@@ -119,6 +124,8 @@ SEEN_BY = {
     "delete_naming": [NAMED],
     "revoke_token": ["what_is_written_of_a_revocation_is_guarded",
                      "a_token_that_is_revoked_again_stays_as_it_was"],
+    "update_destination": ["a_write_past_the_position_that_was_presented_is_undone",
+                           "a_position_is_compared_before_it_is_moved"],
     "delete_results": [GONE, OWING],
     "entries_of_tasks": [OWING, LAST],
     "entries_naming": [LAST, BATCHED],

@@ -109,6 +109,54 @@ def tokens_of_scope(stand: Stand) -> None:
     assert found(stand, "tokens_of_scope", scope="s") == ids(chosen, "token_id")
 
 
+def _destinations(stand: Stand) -> list[Row]:
+    """Where the obligations of both scopes go, and those of another queue."""
+    for scope in ("s", "t"):
+        fp = stand.fp.as_caller("local", scope=scope)
+        fp.destination_set("out", "https://h.example", class_="fenced")
+        fp.destination_set("beside", "https://h.example", class_="fenced")
+    return rows(stand, "destination")
+
+
+def _places(stand: Stand, chosen: list[Row]) -> list[tuple[str, str]]:
+    queues = {q["id"]: (q["scope"], q["queue"]) for q in rows(stand, "queue")}
+    return sorted(queues[row["queue_id"]] for row in chosen)
+
+
+def _by_queue(stand: Stand, name: str) -> None:
+    second = _destinations(stand)[1]
+    asked = json.dumps([second["queue_id"], 999])
+    got = [tuple(row[:2]) for row in stand.connection.execute(STATEMENTS[name], {"ids": asked})]
+    assert got == _places(stand, [second])
+
+
+@lookup
+def destinations_by_queue(stand: Stand) -> None:
+    _by_queue(stand, "destinations_by_queue")
+
+
+@lookup
+def destinations_held(stand: Stand) -> None:
+    _by_queue(stand, "destinations_held")
+
+
+@lookup
+def destinations_of_scope(stand: Stand) -> None:
+    _destinations(stand)
+    got = stand.connection.execute(STATEMENTS["destinations_of_scope"], {"scope": "t"})
+    assert [tuple(row[:2]) for row in got] == [("t", "beside"), ("t", "out")]
+
+
+@lookup
+def stop_destinations(stand: Stand) -> None:
+    _destinations(stand)
+    stand.fp.destination_set("out", stopped="before")
+    stand.connection.execute(STATEMENTS["stop_destinations"], {"why": "copied"})
+    assert sorted(row["stopped"] for row in rows(stand, "destination")) == [
+        "before", "copied", "copied", "copied",
+    ]  # fmt: skip
+
+
 @lookup
 def tasks_by_id(stand: Stand) -> None:
     third = rows(stand, "task")[2]

@@ -211,7 +211,7 @@ MACHINE = [
     bent("a claim takes live leases", claims.Candidates._free,
          "lapsed(row, self.batch.moment(row.scope))", "True",
          "a_live_lease_is_never_given_twice"),
-    bent("a claim takes from paused queues", claims.claim, "if not queue.settings.paused", "",
+    bent("a claim takes from paused queues", claims.claim, "if not _closed(batch, queue)", "",
          "a_paused_queue_is_skipped_beside_others_and_refuses_alone"),
     bent("a claim leaves spent tasks as they are", claims.claim,
          "settle_lapsed(batch, caller, request, spent(batch, open_queues, task))", "pass", POISON),

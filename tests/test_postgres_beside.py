@@ -39,6 +39,29 @@ def test_a_receipt_goes_with_the_last_of_its_tasks_though_two_purge_at_once(two)
     assert closed == [(3,)]  # the enqueue and the two completions
 
 
+def test_a_purge_leaves_what_has_ended_since_the_journal_was_sealed_for_it(two, monkeypatch):
+    """Its bytes could not go with it, and nobody would come back for them."""
+    two.fp.queue_set(QUEUE, retain_seconds=0)
+    before, since = two.lease(), two.lease()
+    before.complete({"answer": 1})
+    writer = two.fp._writer
+    seal = writer._seal_for_purge
+
+    def then_another_ends():
+        seal()
+        two.other.lease(since.task_id, worker_id="w1", fence=since.fence).complete({"answer": 2})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "_seal_for_purge", then_another_ends)
+        assert two.fp.purge(QUEUE).task_ids == (before.task_id,)
+    assert two.fp.purge(QUEUE).task_ids == (since.task_id,)
+    kept = two.sql(
+        "select e.number from fencepost_entry e where e.body is not null and e.task is not null "
+        "and not exists (select 1 from fencepost_task t where t.id = e.task)"
+    )
+    assert kept == []
+
+
 def test_erase_purge_and_sweep_beside_claims_leave_a_sound_store(two):
     """Who claims passes over what they hold, and who names it waits."""
     two.fp.queue_set(QUEUE, retain_seconds=0, max_attempts=1)

@@ -37,7 +37,8 @@ INTENDED = {
     "ready_tasks_above": [PLACE + "0) AND (rank < ?))"],
     "ready_tasks_from": [PLACE + "0) AND (ROW(rank, id) >= ROW(?, ?)))"],
     "lapsed_tasks": [PLACE + "2) AND (rank >= ?) AND (rank <= ?))"],
-    "ended_tasks": ["fencepost_task_place ((queue_id = ?) AND (place >= 0) AND (place = ?) AND ("],
+    "ended_tasks": ["fencepost_task_place ((queue_id = ?) AND (place >= 0) AND (place = ?) AND (",
+                    "fencepost_unsealed_pkey (number = t.entry)"],
     "obligations_of": ["fencepost_task_parent (parent = ?)", "fencepost_queue_pkey (id = "],
     "update_task": ["fencepost_task_pkey (id = v.id)"],
     "close_commitment": ["(task = v.task)"],
@@ -70,14 +71,16 @@ WALKS = {
     "end_leases": ("task", "all leases, when the clock was set back"),
     "wait_again": ("task", "all ready tasks, when the clock was set back"),
     "destinations_of_scope": ("destination", "those of a scope, which are few, once in a while"),
+    "stop_destinations": ("destination", "all of them, where another writer was recognised"),
     "revoke_token": ("token", "the tokens, which are few, once in a while"),
 }
+FILES = ("queries.sql", "destinations.sql", "writes.sql", "forget.sql")
 LOCKING = {"store_shared", "raise_mark", "ready_tasks_above", "ready_tasks_from"}
 
 
 def written():
     """The statements that a transaction that writes may run, as far as they have a plan."""
-    names = sqltext.statements(POSTGRES, "queries.sql", "writes.sql", "forget.sql")
+    names = sqltext.statements(POSTGRES, *FILES)
     planned = ("select", "insert", "update", "delete", "with")
     return [name for name in (*names, *SEALING, *LOCKING)
             if talk.STATEMENTS[name].startswith(planned)]  # fmt: skip

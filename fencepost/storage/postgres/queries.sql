@@ -193,12 +193,14 @@ where queue_id = %(queue_id)s and place = 2 and rank >= %(since)s and rank <= %(
 order by rank, id limit %(limit)s for update skip locked;
 
 -- name: ended_tasks
+-- not those whose last entry waits to be sealed: a purge drops bytes whose leaf hash is kept
 select id, task_id, queue_id, key, state, priority, due_at, attempt, max_attempts, round,
     revision, fence, epoch, policy_version, worker_id, granted_at, lease_expires_at, created_at,
     changed_at, content, created_entry, entry, parent, reason, erased
-from fencepost_task
+from fencepost_task t
 where queue_id = %(queue_id)s and place = %(place)s and place >= 0 and rank <= %(before)s
-order by rank, id limit %(limit)s for update skip locked;
+    and not exists (select 1 from fencepost_unsealed u where u.number = t.entry offset 0)
+order by rank, id limit %(limit)s for update of t skip locked;
 
 -- name: obligations_of
 select t.task_id

@@ -102,10 +102,12 @@ def needs(sent: Sequence[Sent]) -> Needs:
 
 
 def numbers_needed(
-    sent: Sequence[Sent], queues: Mapping[tuple[str, str], QueueRow], loaded: Mapping[str, TaskRow]
+    sent: Sequence[Sent], queues: Mapping[tuple[str, str], QueueRow],
+    loaded: Mapping[str, TaskRow], more: int = 0,
 ) -> tuple[int, int, int]:
     """At most how many fences, tasks and entries folding these commands can use up, and one
-    entry's number beyond: the next one is looked at before it is taken."""
+    entry's number beyond: the next one is looked at before it is taken. Besides the `loaded` tasks
+    so many `more` may be found."""
     limits = tasks = claims = sweeps = 0
     for _, request in sent:
         command = request.command
@@ -120,9 +122,9 @@ def numbers_needed(
             tasks += len(command.followups)
     if sweeps and any(queue.settings.outcomes for queue in queues.values()):
         most = max(most_owed(queue.settings, result=False) for queue in queues.values())
-        tasks += sweeps * min(MAX_SWEEP, most * (len(loaded) + tasks))
+        tasks += sweeps * min(MAX_SWEEP, most * (len(loaded) + more + tasks))
     # what is named may be given back, and even be claimed twice
-    free = len(loaded) + tasks + claims
+    free = len(loaded) + more + tasks + claims
     return min(limits, free), tasks, len(sent) + claims + 1
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heapify
-from itertools import chain
 from typing import Any, Protocol
 
 from fencepost.machine.drawing import Draw
@@ -16,12 +14,12 @@ from fencepost.machine.rows import Loaded, QueueRow, Stored
 from fencepost.machine.tasks import task_lookup
 from fencepost.model import Scope, StoreState, TaskRow
 from fencepost.storage import looking
-from fencepost.storage.rows import destination_row, queue_row, request_id, task_row, token_row
+from fencepost.storage.candidates import Early, add_queues, add_tasks, look
+from fencepost.storage.rows import destination_row, request_id, token_row
 from fencepost.storage.steps import Ask, Steps, one, together
 
 TimeOf = Callable[[StoreState, int | None], tuple[int, int]]
 """(the store's time, the wall clock); given a database's own clock it goes by that one."""
-SWEPT_BY_A_CLAIM = 100
 ENDED_PLACES = (4, 5, 6)
 
 
@@ -56,13 +54,17 @@ class Backing(Protocol):
 
     def draws(
         self, sent: Sequence[Sent], queues: Mapping[tuple[str, str], QueueRow],
-        tasks: Mapping[str, TaskRow],
+        tasks: Mapping[str, TaskRow], more: int = 0,
     ) -> list[Ask]:
         """What draws the numbers, where transactions run side by side; asked once it is known how
-        many, by what is loaded."""
+        many, by what is loaded and how many `more` tasks may be found."""
 
     def drawn(self, loaded: Loaded, answers: Sequence[Any]) -> None:
-        """The answers to `draws`."""
+        """The answers to `draws`; such as are drawn later come behind those that are there."""
+
+    def before(self) -> tuple[Mapping[tuple[str, str], QueueRow], int] | None:
+        """For a look at a queue before anything is answered: queues as they were, and a time that
+        is the store's or a moment before. None where that is not known, or saves nothing."""
 
     def ready(self, queue_id: int, limit: int) -> list[Ask]:
         """What finds the first ready tasks of a queue, or some that are as good."""
@@ -83,8 +85,11 @@ def load(
     behind = [*by_key, *times]
     # where no task is named nothing is waited for behind the store's row: all is asked at once
     by_name, known = wanted.names_tasks(), wanted.names_all()
+    early = Early(sent, wanted, backing)
     if known and not by_name:
         behind += backing.draws(sent, {}, {})
+    elif not by_name:
+        behind += early.asks({}, {})
     asked = _first(backing.row(sent), wanted, backing.likely(wanted), [] if by_name else behind)
     first, answers = yield from asked
     loaded = Loaded(0, backing.state(first["store"][0]), draw, backing.read_only)
@@ -96,6 +101,8 @@ def load(
     if by_name:
         if known:
             behind += backing.draws(sent, loaded.queues, loaded.tasks)
+        else:
+            behind += early.asks(loaded.queues, loaded.tasks)
         answers = yield from _of_tasks(loaded, wanted, behind)
     late = yield from _receipts(loaded, wanted, backing.bury, answers[: len(by_key)])
     children = yield from _children(loaded, wanted)
@@ -103,10 +110,13 @@ def load(
     if (late or children) and times:  # rows were waited for since
         told = yield together(times)
     loaded.now, loaded.wall = time_of(loaded.store, told[0][0][0] if told else None)
-    backing.drawn(loaded, drawn)
-    named = len(wanted.tasks)
-    for (scope, queue), limit in wanted.claims.items():
-        yield from _pool(loaded, backing, scope, queue, limit + named)
+    numbered, named = known, len(wanted.tasks)
+    if known:
+        backing.drawn(loaded, drawn)
+    else:
+        numbered = yield from early.found(loaded, drawn)
+    for place, limit in wanted.claims.items() if not early.good else ():
+        yield from look(loaded, backing, place, limit + named)
     # what others of the batch may have settled or taken before it is a sweep's turn
     swept = sum(wanted.sweeps.values()) + sum(map(len, loaded.lapsed.values()))
     for scope, queue in wanted.sweeps:
@@ -114,7 +124,7 @@ def load(
     purged = sum(wanted.purges.values())
     for scope, queue in wanted.purges:
         yield from _purgeable(loaded, scope, queue, purged + named)
-    if not known and (draws := backing.draws(sent, loaded.queues, loaded.tasks)):
+    if not numbered and (draws := backing.draws(sent, loaded.queues, loaded.tasks)):
         backing.drawn(loaded, (yield together(draws)))
     backing.learn(loaded)
     return loaded
@@ -144,18 +154,12 @@ def _first(
 def _scopes_and_queues(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
     for scope, policy_version, revoked, retain_seconds in first["scopes"]:
         loaded.scopes[scope] = Scope(scope, policy_version, bool(revoked), retain_seconds)
-    _add_queues(loaded, first.get("queues", ()))
+    add_queues(loaded, first.get("queues", ()))
     for scope in sorted(wanted.all_queues):
         rows = yield one("queues_of_scope", scope=scope)
-        _add_queues(loaded, rows)
+        add_queues(loaded, rows)
     if wanted.all_queues or not wanted.queues <= loaded.queues.keys():
         ((loaded.last_queue,),) = yield one("last_queue")
-
-
-def _add_queues(loaded: Loaded, rows: Sequence[tuple[Any, ...]]) -> None:
-    for row in rows:
-        queue = queue_row(row)
-        loaded.queues.setdefault((queue.scope, queue.queue), queue)
 
 
 def _tokens(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
@@ -169,7 +173,7 @@ def _tokens(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
 def _tasks(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
     """The tasks that the commands name, by id and by key."""
     if first.get("tasks"):
-        yield from _add_tasks(loaded, first["tasks"])
+        yield from add_tasks(loaded, first["tasks"])
     keys = sorted(
         (loaded.queues[scope, queue].id, key)
         for scope, queue, key in wanted.keys
@@ -177,7 +181,7 @@ def _tasks(loaded: Loaded, wanted: Needs, first: Rows) -> Steps[None]:
     )
     if keys:
         rows = yield one("tasks_by_key", keys=keys)
-        found = yield from _add_tasks(loaded, rows)
+        found = yield from add_tasks(loaded, rows)
         for task in found:
             loaded.keyed[task.scope, task.queue, task.key or ""] = task.task_id
         salts = yield one("salts", ids=[task.id for task in found])
@@ -213,25 +217,8 @@ def _receipts(
     ids = {task_id for stored in loaded.receipts.values() for task_id in stored.tasks(*shown)}
     if ids:
         rows = yield one("tasks_by_id", ids=sorted(ids))
-        yield from _add_tasks(loaded, rows)
+        yield from add_tasks(loaded, rows)
     return bool(ids)
-
-
-def _add_tasks(loaded: Loaded, rows: Sequence[tuple[Any, ...]]) -> Steps[list[TaskRow]]:
-    """Rows of tasks; one that is here already stays as the batch has it."""
-    queues = {queue.id: queue for queue in loaded.queues.values()}
-    unknown = sorted({row[2] for row in rows} - set(queues))
-    if unknown:
-        found = yield one("queues_by_id", ids=unknown)
-        _add_queues(loaded, found)
-        queues = {queue.id: queue for queue in loaded.queues.values()}
-    tasks = []
-    for row in rows:
-        task = loaded.tasks.get(row[1])
-        if task is None:
-            task = loaded.tasks[row[1]] = task_row(row, queues[row[2]])
-        tasks.append(task)
-    return tasks
 
 
 def _rows_of_destinations(loaded: Loaded, wanted: Needs) -> Steps[None]:
@@ -264,7 +251,7 @@ def _destinations(loaded: Loaded) -> Steps[None]:
     }
     if unknown:
         rows = yield one("queues_by_name", names=sorted(unknown))
-        _add_queues(loaded, rows)
+        add_queues(loaded, rows)
 
 
 def secret() -> Steps[list[tuple[Any, ...]]]:
@@ -332,27 +319,9 @@ def _children(loaded: Loaded, wanted: Needs) -> Steps[bool]:
             rows = yield one("obligations_of", task=parent, limit=ERASED_AT_ONCE + 1)
             ids = [child for (child,) in rows]
             rows = yield one("tasks_by_id", ids=ids)
-            yield from _add_tasks(loaded, rows)
+            yield from add_tasks(loaded, rows)
             loaded.children[parent] = ids
     return bool(wanted.children)
-
-
-def _pool(loaded: Loaded, backing: Backing, scope: str, queue: str, limit: int) -> Steps[None]:
-    """Candidates for claims: a superset, which the machine judges and orders."""
-    row = loaded.queues.get((scope, queue))
-    pool: list[tuple[int, int, str]] = []
-    loaded.pool[scope, queue] = pool
-    if row is None:
-        return
-    asks = backing.over(row.id, loaded.now, limit + SWEPT_BY_A_CLAIM)
-    answers = yield together([*asks, *backing.ready(row.id, limit)])
-    ended, ready = answers[0], answers[len(asks) :]
-    if not backing.enough(row.id, answers, limit):
-        ready = yield together(backing.ready(row.id, limit))
-    loaded.lapsed[scope, queue] = [row[1] for row in ended]
-    found = yield from _add_tasks(loaded, [*chain.from_iterable(ready), *ended])
-    pool.extend((-task.priority, task.id, task.task_id) for task in found)
-    heapify(pool)
 
 
 def _queue_ids(loaded: Loaded, scope: str, queue: str) -> Steps[list[int]]:
@@ -360,7 +329,7 @@ def _queue_ids(loaded: Loaded, scope: str, queue: str) -> Steps[list[int]]:
         rows = yield one("queues_by_name", names=[(scope, queue)])
     else:
         rows = yield one("queues_of_scope", scope=scope)
-    _add_queues(loaded, rows)
+    add_queues(loaded, rows)
     return [row[0] for row in rows]
 
 
@@ -369,7 +338,7 @@ def _lapsed(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None]:
     for queue_id in (yield from _queue_ids(loaded, scope, queue)):
         if len(ids) < limit:
             rows = yield looking.lapsed(queue_id, loaded.now, limit)
-            yield from _add_tasks(loaded, rows)
+            yield from add_tasks(loaded, rows)
             ids += [row[1] for row in rows]
     loaded.lapsed[scope, queue] = ids
 
@@ -386,7 +355,7 @@ def _purgeable(loaded: Loaded, scope: str, queue: str, limit: int) -> Steps[None
         for place in ENDED_PLACES:
             found = {"queue_id": queue_id, "place": place, "before": before, "limit": limit}
             rows = yield one("ended_tasks", **found)
-            yield from _add_tasks(loaded, rows)
+            yield from add_tasks(loaded, rows)
             loaded.purgeable += [row[1] for row in rows]
 
 

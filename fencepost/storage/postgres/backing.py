@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.clock import Clock
+from fencepost.clock import Clock, SystemClock
 from fencepost.machine.drawing import Draw, Drawn
 from fencepost.machine.needs import ALONE, Needs, Sent, numbers_needed
 from fencepost.machine.rows import Changes, Loaded, QueueRow
@@ -34,7 +34,9 @@ class PostgresBacking:
         self._low = LowWater()
         self._mark: tuple[int, int] | None = None
         self._now = 0
-        self._needed: dict[tuple[str, str], None] = {}  # queues, those of the last batch last
+        self._needed: dict[tuple[str, str], QueueRow] = {}  # those of the last batch last
+        # (steady once it was told, the store's time, the wall clock)
+        self._told: tuple[int, int, int] | None = None
 
     def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Steps[Loaded]:
         if self._secret is None:
@@ -48,6 +50,7 @@ class PostgresBacking:
             yield one("forgetter")
         if any(task.state == "ready" for task in changes.updated.values()):  # given back
             self._low.forget()
+        self._needed.update(changes.queues)
         yield from saving.save(changes, loaded, self.bury)
 
     def contents(self, task_ids: Sequence[str]) -> Steps[dict[str, tuple[bytes, bytes | None]]]:
@@ -66,7 +69,8 @@ class PostgresBacking:
         if not known:
             raise AnotherServer(f"{self.where}: another server writes")
         state = StoreState(*columns)
-        self._low.under(state.floor)
+        if self._low.under(state.floor):
+            self._told = None
         return state
 
     def likely(self, wanted: Needs) -> list[tuple[str, str]]:
@@ -74,14 +78,26 @@ class PostgresBacking:
         return [place for place in self._needed if place[0] in wanted.scopes]
 
     def learn(self, loaded: Loaded) -> None:
-        for place in loaded.queues:
+        self._told = self._steady(), loaded.now, loaded.wall
+        for place, queue in loaded.queues.items():
             self._needed.pop(place, None)
-            self._needed[place] = None
+            self._needed[place] = queue
         while len(self._needed) > LIKELY:
             del self._needed[next(iter(self._needed))]
 
     def keys(self, wanted: Needs) -> list[Ask]:
         return [one("hold_keys", keys=sorted(wanted.looking))] if wanted.looking else []
+
+    def before(self) -> tuple[Mapping[tuple[str, str], QueueRow], int] | None:
+        if self._told is None:
+            return None
+        told, time, wall = self._told
+        passed = self._steady() - told
+        wall = wall + passed if self.clock is None else self.clock.wall()
+        return self._needed, wall if wall >= time else time + passed
+
+    def _steady(self) -> int:
+        return (self.clock or SystemClock()).steady()
 
     def time(self) -> list[Ask]:
         """By the server's clock, which all who write have in common; a test injects its own."""
@@ -89,9 +105,9 @@ class PostgresBacking:
 
     def draws(
         self, sent: Sequence[Sent], queues: Mapping[tuple[str, str], QueueRow],
-        tasks: Mapping[str, TaskRow],
+        tasks: Mapping[str, TaskRow], more: int = 0,
     ) -> list[Ask]:
-        fences, new, entries = numbers_needed(sent, queues, tasks)
+        fences, new, entries = numbers_needed(sent, queues, tasks, more)
         return [one("numbers", fences=fences, tasks=new, entries=entries)]
 
     def ready(self, queue_id: int, limit: int) -> list[Ask]:
@@ -121,7 +137,13 @@ class PostgresBacking:
 
     def drawn(self, loaded: Loaded, answers: Sequence[Any]) -> None:
         for ((self.xid, *numbers),) in answers:
-            loaded.drawn = Drawn(*([*reversed(some)] for some in numbers))
+            before = loaded.drawn or Drawn([], [], [])
+            # what is drawn later is higher, and is taken later
+            loaded.drawn = Drawn(
+                [*reversed(numbers[0]), *before.fences],
+                [*reversed(numbers[1]), *before.tasks],
+                [*reversed(numbers[2]), *before.entries],
+            )
 
     def bury(self, lookup: str) -> bytes:
         """The lookup of an erased key, under this store's secret."""

@@ -36,12 +36,15 @@ class LowWater:
         self._floor: int | None = None
         self._began = 0
 
-    def under(self, floor: int) -> None:
-        """The store's floor. Another one: a clock may have been set back, and leases end anew."""
-        if floor != self._floor:
+    def under(self, floor: int) -> bool:
+        """The store's floor. True for another one: a clock may have been set back, and leases end
+        anew."""
+        changed = floor != self._floor
+        if changed:
             self._floor = floor
             self._marks.clear()
             self._since.clear()
+        return changed
 
     def since(self, queue_id: int) -> tuple[int, int]:
         """From when on ended leases and due tasks are to be looked for. A look begins now."""

@@ -133,10 +133,13 @@ class SqliteTransaction:
 
     def draws(
         self, sent: Sequence[Sent], queues: Mapping[tuple[str, str], QueueRow],
-        tasks: Mapping[str, TaskRow],
+        tasks: Mapping[str, TaskRow], more: int = 0,
     ) -> list[Ask]:
         """None: with one transaction at a time they go on from the last."""
         return []
+
+    def before(self) -> None:
+        """Nothing is saved by it: to ask takes no time."""
 
     def drawn(self, loaded: Loaded, answers: Sequence[Any]) -> None:
         """Nothing was."""

@@ -7,8 +7,8 @@ import random
 import pytest
 from helpers import on_postgres
 from helpers.lab import Lab
+from helpers.same_file import the_same_disk
 from helpers.skipping import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401
-from helpers.sqlite_copies import the_same_disk
 
 from fencepost.engine import writer
 from fencepost.worker import strays

@@ -49,7 +49,7 @@ def test_a_sound_store_has_nothing_to_warn_of(store, monkeypatch):
     assert worst(found) in ("ok", "note")
     assert [f.name for f in found] == [
         "sqlite", "schema", "journal_mode", "synchronous", "filesystem", "disk", "permissions",
-        "wal", "scrub", "journal", "leases", "writer", "containment", "turn", "clock",
+        "wal", "scrub", "identity", "journal", "leases", "writer", "containment", "turn", "clock",
     ]  # fmt: skip
 
 

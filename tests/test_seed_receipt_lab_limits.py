@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 from helpers.lab import ask, raw, submission
-from helpers.sqlite_copies import the_same_disk
+from helpers.same_file import the_same_disk
 
 import fencepost
 from fencepost import SchemaMismatch, Unavailable

@@ -140,6 +140,26 @@ def _permissions(facts: Facts) -> Iterator[Finding]:
         yield Finding("ok", "permissions", f"{mode:04o}")
 
 
+def _identity(facts: Facts) -> Iterator[Finding]:
+    found = facts.get("identity")
+    if found is None:
+        return
+    readable = [name for name in ("handle", "born", "machine", "boot") if name in found["readable"]]
+    known_by = " and ".join([", ".join(readable), "the sidecar"] if readable else ["the sidecar"])
+    if found["unrecognised"]:
+        yield Finding(
+            "warn", "identity", f"this is a copy that nobody has recognised: "
+            f"{found['unrecognised']}", "whoever may write it begins a new epoch by opening it",
+        )  # fmt: skip
+    elif not {"handle", "born"} & set(readable):
+        yield Finding(
+            "note", "identity", f"a copy is known by {known_by}: neither the file's handle nor its "
+            "birth can be read here", "never copy the store together with its sidecar",
+        )  # fmt: skip
+    else:
+        yield Finding("ok", "identity", f"a copy is known by {known_by}")
+
+
 def _schema(facts: Facts) -> Iterator[Finding]:
     version, changed = facts["schema_version"], facts["schema_changed"]
     if changed is None:
@@ -231,6 +251,7 @@ def _containment(_facts: Facts) -> Iterator[Finding]:
 
 OF_A_FILE: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _sqlite, _schema, _journal_mode, _synchronous, _file_system, _permissions, _wal, _scrub,
+    _identity,
 )  # fmt: skip
 OF_EVERY_STORE: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _journal, _leases, _writer, _containment,

@@ -18,6 +18,7 @@ UNBOUND: dict[str, set[str]] = {
     "fencepost_tombstone": set(),
     "fencepost_naming": set(),
     "fencepost_migration": set(),
+    "fencepost_writer": set(),
     "fencepost_checkpoint": {"sealed_at"},
     # of the mark only that it may be later than the last entry: an earlier one is named
     "fencepost_store": {"secret", "created_at", "scrub", "mark"},

@@ -22,6 +22,7 @@ from fencepost import commands as c
 from fencepost.storage.sqlite import driver
 from fencepost.storage.sqlite.transaction import SqliteTransaction
 from helpers.lab import QUEUE
+from helpers.same_file import the_same_disk
 from helpers.work import opened
 
 Tell = Callable[[dict[str, Any]], None]
@@ -113,7 +114,8 @@ def sweep(template: str, folder: str, now: int, body: str, key: str) -> int:
         shutil.copy(template, copy)
 
         def carry_out(copy: str = copy, point: int = point) -> None:
-            fp = opened(copy, now)
+            with the_same_disk():
+                fp = opened(copy, now)
             die_at(point)
             (outcome,) = fp.execute([c.Request.read(body.encode(), key)])
             assert outcome.accepted, outcome

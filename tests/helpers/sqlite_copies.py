@@ -1,4 +1,4 @@
-"""Copies of a store's file: every way in which one comes about, and one that passes for the file.
+"""Copies of a store's file: every way in which one comes about.
 
 `WAYS` names them. Each takes the path of a store that nobody has open, in a folder of its own, and
 a folder for what it makes, and returns the path under which the copy is to be opened; where the
@@ -16,16 +16,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
 import fencepost
+from fencepost.clock import FakeClock
 from fencepost.model import StoreState
-from fencepost.storage.sqlite import identity
 from fencepost.storage.sqlite.driver import STATEMENTS
-from fencepost.storage.sqlite.place import check_place
-from fencepost.storage.sqlite.sidecar import BLOCK, ENDING, Record, Sidecar
+from fencepost.storage.sqlite.sidecar import ENDING
+from helpers.same_file import stamp
 from helpers.tools import need
 
 Way = Callable[[Path, Path], Path]
@@ -199,8 +198,11 @@ def copied(name: str, live: Path, folder: Path) -> Iterator[Path]:
 
 
 def work(live: Path) -> None:
-    """A task comes, is taken, and is done: a result is accepted, and told to somebody."""
-    with fencepost.open(live) as fp:
+    """A task comes, is taken, and is done: a result is accepted, and told to somebody. All within
+    the instant that the store has come to, so that the test's own leases do not lapse."""
+    with _raw(live) as own:
+        state = StoreState(*own.execute(STATEMENTS["store"]).fetchone())
+    with fencepost.open(live, clock=FakeClock(state.mark)) as fp:
         fp.enqueue("meanwhile", 1)
         (lease,) = fp.claim("meanwhile", worker_id="meanwhile")
         lease.complete("done")
@@ -259,35 +261,3 @@ def _replicated(live: Path, folder: Path) -> None:
 
 def _restore(folder: Path, target: Path) -> list[str | Path]:
     return [litestream(), "restore", "-o", target, f"file://{folder}/replica"]
-
-
-# -- a copy that passes for the file
-
-
-@contextmanager
-def the_same_disk() -> Iterator[None]:
-    """In this process every file is taken for the one that its store was last written to: what
-    lies there is what a crash has left on the same disk, though the test had to copy it. It is
-    the truth too of a disk that was cloned and never started anew: nothing can tell."""
-    with mock.patch.object(identity, "judged", return_value=None):
-        yield
-
-
-def stamp(path: Path) -> None:
-    """The same for other processes: the file is made the one that its store was last written to.
-    Only for a file that nobody has open and whose log may be looked through."""
-    place = check_place(path)
-    with _raw(place.path) as own:
-        state = StoreState(*own.execute(STATEMENTS["store"]).fetchone())
-        sidecar = Sidecar(place.path)
-        before = sidecar.read()
-        number = before.number + 1 if before else 1
-        sidecar.write(
-            Record("stamped", number, state.epoch, 0, state.last_fence + BLOCK, state.last_entry)
-        )
-        sidecar.close()
-        own.execute(
-            "update fencepost_writer set identity = ? "
-            "where epoch = (select max(epoch) from fencepost_writer)",
-            (identity.read(place).to_json("stamped"),),
-        )

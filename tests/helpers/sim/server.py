@@ -21,6 +21,7 @@ from fencepost.handle import Handle
 from fencepost.issues import OutcomeUnknown
 from fencepost.model import Outcome
 from fencepost.storage.sqlite import scrub
+from helpers.same_file import stamp
 from helpers.sim import audit
 from helpers.sim.ghost import Ghost
 from helpers.sim.laws import Judge, Sent, told
@@ -28,7 +29,6 @@ from helpers.sim.messages import Ask
 from helpers.sim.outside import VERBS
 from helpers.sim.verbs import settled
 from helpers.sim.world import Violation, World
-from helpers.sqlite_copies import stamp
 
 WRITER = "01900000-0000-7000-8000-000000000000"
 FAULTS = ("die before the commit", "die after the commit", "error, undone", "error, done")

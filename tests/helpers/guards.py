@@ -78,6 +78,7 @@ def attempt(name: str, make: Make) -> None:
         stand.task("neighbour", "elsewhere")
         task_id = bring(stand, chosen.state)
         command = chosen.command(task_id)
+        stand.fp.seal()  # as is done before a purge
         before = stand.dump()
         _save(stand, command, lambda *_: None)  # the change as the rules made it
         assert stand.dump() == before

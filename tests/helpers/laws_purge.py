@@ -127,7 +127,9 @@ def of_what_was_purged_nothing_stays_once_the_horizon_is_over(make: Make) -> Non
 
 
 def at_once(stand: Stand, *commands: c.Command | c.Request) -> list[Outcome]:
-    """Their outcomes in one batch, which is not tried again one by one where it fails."""
+    """Their outcomes in one batch, sealed before, which is not tried again one by one where it
+    fails."""
+    stand.fp.seal()
     requests = [c.Request.of(one) if isinstance(one, c.Command) else one for one in commands]
     sent = [(stand.fp.as_caller("local").caller, request) for request in requests]
     with stand.store.transaction() as transaction:

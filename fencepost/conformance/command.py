@@ -7,14 +7,19 @@ import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .adapters import Unusable
-from .cases.law import Case
+from .cases.law import AnyCase, Case
 from .cases.store import Json
+from .receiver_run import ReceiverRun
+from .receiver_run import cases as receiver_cases
+from .receiver_target import key_of, read_secret
+from .receiver_target import reach as reach_receiver
 from .targets import backend_of, reach
 from .verification import Run, reason, visible
 
+RECEIVER = "receiver:"
 EXIT = {"accepted": 0, "failed": 3, "incomplete": 3, "blocked": 6}
 BAD_USAGE, UNWRITTEN, INTERRUPTED = 2, 6, 130
 EXAMPLES = """examples:
@@ -25,6 +30,7 @@ EXAMPLES = """examples:
   fencepost conform reference --junit junit.xml
   fencepost conform stdio:"python3 my_target.py" --output mine.json
   fencepost conform sqlite --case the_exact_expiry_boundary_rejects_a_completion
+  fencepost conform receiver:http://127.0.0.1:8788 --secret-file secret
 """
 CODES = """exit codes: 0 accepted, 2 bad usage, 3 failed or incomplete, 6 the target is unusable;
 with --case that of the chosen cases alone"""
@@ -52,7 +58,8 @@ def parser() -> Parser:
     )  # fmt: skip
     made.add_argument("target", nargs="*", metavar="TARGET",
                       help="sqlite, postgres:URL, http, http:URL, reference, broken:NAME "
-                           "or stdio:COMMAND ...")  # fmt: skip
+                           "or stdio:COMMAND ...; receiver:URL or receiver:stdio:COMMAND for "
+                           "who receives deliveries")  # fmt: skip
     made.add_argument("--case", action="append", default=[], metavar="NAME",
                       help="run this case only; may be given again")  # fmt: skip
     made.add_argument("--list", action="store_true", help="print the cases, run nothing")
@@ -63,25 +70,28 @@ def parser() -> Parser:
     made.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
     made.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS",
                       help="how long one answer may take; default: 10")  # fmt: skip
+    made.add_argument("--secret-file", metavar="FILE",
+                      help="with receiver:, the secret that it has too")  # fmt: skip
     made.add_argument("--json", action="store_true", help="the verification as one line on stdout")
     return made
 
 
-def run(cases: Sequence[Case], argv: Sequence[str]) -> int:
+def run(cases: Sequence[AnyCase], argv: Sequence[str]) -> int:
     """Run a command line; returns the exit code."""
     try:
         args = parser().parse_args(argv)
+        if receives(args):
+            cases = receiver_cases()
         if args.list:
             for case in cases:
                 print(f"{case.name}\n    {case.law}")
             return 0
         target, chosen = checked(cases, args)
-        adapter = reach(target, args.timeout, args.seed)
+        made, adapter = begun(target, cases, args)
     except SystemExit as ended:  # argparse, after --help
         return int(ended.code or 0)
     except (Usage, Unusable) as error:
         return complain(f"{error}; see --help", BAD_USAGE)
-    made = Run(cases, args.seed)
     try:
         made(adapter, chosen, lambda verdict: tell(verdict, args))
     except KeyboardInterrupt:
@@ -102,12 +112,29 @@ def run(cases: Sequence[Case], argv: Sequence[str]) -> int:
     return exit_code(made, args)
 
 
-def checked(cases: Sequence[Case], args: Namespace) -> tuple[str, list[str]]:
+def receives(args: Namespace) -> bool:
+    """Whether it is a receiver of deliveries that is put through its cases, and no queue."""
+    return bool(args.target) and args.target[0].startswith(RECEIVER)
+
+
+def begun(target: str, cases: Sequence[AnyCase], args: Namespace) -> tuple[Run, Any]:
+    """The run, and what it is put to. Raises Unusable or Usage."""
+    if receives(args):
+        secret = read_secret(args.secret_file)
+        made = ReceiverRun(cases, key_of(secret))
+        return made, reach_receiver(target.removeprefix(RECEIVER), secret, args.timeout)
+    if args.secret_file is not None:
+        raise Usage("--secret-file is for receiver: alone")
+    queues = [case for case in cases if isinstance(case, Case)]
+    return Run(queues, args.seed), reach(target, args.timeout, args.seed)
+
+
+def checked(cases: Sequence[AnyCase], args: Namespace) -> tuple[str, list[str]]:
     """The target and the names of the cases. Raises Usage before anything has run."""
     if not args.target:
         raise Usage("name a TARGET: sqlite, postgres:URL, http, reference or stdio:COMMAND")
     target = " ".join(args.target)
-    if len(args.target) > 1 and not target.startswith("stdio:"):
+    if len(args.target) > 1 and "stdio:" not in args.target[0]:
         raise Usage(f"one TARGET at a time, not {target!a}")
     names = [case.name for case in cases]
     if unknown := [name for name in args.case if name not in names]:

@@ -229,7 +229,7 @@ def digest(path: Path) -> str:
 
 def kit_digest() -> str:
     """Of the whole kit: SHA-256 of `sha256  path` lines of its files, in the order of paths."""
-    files = [p for p in HERE.rglob("*") if p.suffix in (".py", ".json") and p.is_file()]
+    files = [p for p in HERE.rglob("*") if p.suffix in (".py", ".json", ".jsonl") and p.is_file()]
     kept = sorted(p.relative_to(HERE).as_posix() for p in files if p.name != ARTIFACTS[3])
     lines = "".join(f"{digest(HERE / name)}  {name}\n" for name in kept)
     return hashlib.sha256(lines.encode()).hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from .store import Store
@@ -24,6 +24,18 @@ class Failed(Exception):
 
 class Unavailable(Exception):
     """The target cannot do what the case needs. The message says what."""
+
+
+class AnyCase(Protocol):
+    """What a run tells of a case, whatever it is put to."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def law(self) -> str: ...
+    @property
+    def code(self) -> str | None: ...
+    def sha256(self) -> str: ...
 
 
 class Case(NamedTuple):

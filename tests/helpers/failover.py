@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import psycopg
 
@@ -42,7 +42,13 @@ class Row(NamedTuple):
     leases: str
 
 
-def held(server: Server, count: int = 2) -> list[Lease]:
+class Place(Protocol):
+    """Whatever has a URL: a server, or several."""
+
+    def url(self) -> str: ...
+
+
+def held(server: Place, count: int = 2) -> list[Lease]:
     """Leases that somebody holds for a long time."""
     fp = fencepost.open(server.url(), scope=SCOPE)
     for n in range(count):
@@ -64,13 +70,13 @@ def carry_on(server: Server, leases: list[Lease], load: Load, *, database: str =
     fp.enqueue(QUEUE, "after")
     (new,) = fp.claim(QUEUE, worker_id="after")
     assert (new.grant.epoch, new.fence) not in load.tokens, "a fence of before was given again"
-    told = [_late(fp, lease) for lease in leases]
+    told = [late(fp, lease) for lease in leases]
     new.complete({"after": True})
     assert fp.verify().problems == ()
     return fp, ", ".join(sorted(set(told))) or "none"
 
 
-def _late(fp: Handle, lease: Lease) -> str:
+def late(fp: Handle, lease: Lease) -> str:
     again = fp.lease(lease.task_id, worker_id=lease.worker_id, fence=lease.fence)
     try:
         again.complete({"late": True})

@@ -4,7 +4,8 @@ A part is a module with
 
     LAW = "one sentence: what must hold, whatever is done"
     WEIGHT = 3                        # its share of the time
-    REQUIRES = ("apsw>=3.51.3",)      # packages beyond tests/requirements.txt, or ()
+    REQUIRES = ("apsw>=3.51.3",)      # packages beyond tests/requirements.txt, or (); wheels, but
+                                      # for what "--no-binary=NAME" names
 
     def run(seconds: float, seed: int) -> dict[str, Any]:
         ...

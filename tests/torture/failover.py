@@ -1,6 +1,6 @@
 """Servers of PostgreSQL killed, stalled, promoted, wound back and copied, with somebody at work.
 
-Makes docs/postgres-failover.md of what it found, with the date.
+Makes the first half of docs/postgres-failover.md of what it found, with the date.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from helpers.failover import EVENTS, Row, judged
 from helpers.postgres import binaries
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "postgres-failover.md"
+SECOND = "\n## Under Patroni\n"  # begins what torture/patroni.py makes
 HEAD = """# What becomes of acknowledged writes when a PostgreSQL server is lost
 
 Made by `python3 tests/torture.py --only postgres_failover` on {date}, with PostgreSQL {version}
@@ -76,7 +77,7 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
             sums[row.event, row.mode] = added(sums.get((row.event, row.mode)), row)
         counts["rounds"] += 1
     if not wrong:
-        PAGE.write_text(page([*sums.values()], counts["rounds"]), encoding="utf-8")
+        put(PAGE, first=page([*sums.values()], counts["rounds"]))
     return {**counts, "failures": [{"name": what} for what in wrong]}
 
 
@@ -89,8 +90,16 @@ def added(before: Row | None, row: Row) -> Row:
     )
 
 
+def put(path: Path, *, first: str | None = None, second: str | None = None) -> None:
+    """Write one of the two halves of the page; the other stays as it is."""
+    there = path.read_text(encoding="utf-8") if path.exists() else ""
+    before, mark, after = there.partition(SECOND)
+    halves = (before if first is None else first, mark + after if second is None else second)
+    path.write_text("".join(halves), encoding="utf-8")
+
+
 def page(rows: list[Row], rounds: int) -> str:
-    """The whole page."""
+    """Its half of the page."""
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     s = "" if rounds == 1 else "s"
     said = subprocess.run([binaries() / "postgres", "--version"], capture_output=True, check=True)

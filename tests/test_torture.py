@@ -138,6 +138,16 @@ def test_a_part_that_runs_is_interrupted_with_the_command_and_puts_away_what_it_
     assert not made.exists() and not command.RUNNING
 
 
+def test_a_command_that_is_interrupted_adds_nothing_to_the_ledger(command, capsys, monkeypatch):
+    def interrupted(chosen):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run_all", interrupted)
+    monkeypatch.setattr(command.ledger, "append", lambda told: pytest.fail("a line was added"))
+    assert command.main(["--seed", "3", "--inside"]) == 130
+    assert "interrupted" in capsys.readouterr().out
+
+
 def test_a_failure_names_no_place_of_the_machine(command):
     text = "Unavailable: '/dev/shm/power-1a/14/work.db' cannot hold 1/2 a store"
     assert command.FOLDERS.sub("", text) == "Unavailable: 'work.db' cannot hold 1/2 a store"

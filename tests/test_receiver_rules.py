@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from helpers.receiving import STREAM, Sender, incarnation, task
 
-from fencepost.receiver import rules, wire
+from fencepost.receiver import chain, rules, wire
 from fencepost.receiver.chain import START, next_head
 from fencepost.receiver.reading import read_event, read_hello
 from fencepost.receiver.rules import Known, Newest, Stream
@@ -323,9 +323,9 @@ def test_a_head_stands_for_its_whole_history_and_for_nothing_else():
     for operation, digest, sequence, previous in itertools.product(
         ["a:1", "a:11", "1a:1", ""], digests, [1, 2, 256], [START, b"\1" * 32]
     ):
-        seen.add(next_head(previous, sequence, operation, digest))
+        seen.add(chain.next_head(previous, sequence, operation, digest))
     assert len(seen) == 48
-    assert next_head(START, 1, "a:1", bytes(32)).hex() == (
+    assert chain.next_head(START, 1, "a:1", bytes(32)).hex() == (
         "0d51bb5bbff836e032f219818b1b1e8a19fac2ed3299b4bb3f32454f7dfb2832"
     )
     for wrong in (
@@ -333,7 +333,7 @@ def test_a_head_stands_for_its_whole_history_and_for_nothing_else():
         (START, 1, "a" * 65_536, bytes(32)), (START, 1 << 64, "a", bytes(32)),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"bytes|sequence"):
-            next_head(*wrong)
+            chain.next_head(*wrong)
 
 
 def test_every_code_of_the_rules_is_one_of_the_protocol():

@@ -77,6 +77,8 @@ class Twins:
 
     def _both(self, sent: Sequence[Sent]) -> list[Outcome]:
         self.lite.last_fence = self.post.last_fence
+        if any(request.command.verb == "purge" for _, request in sent):  # as the writer does
+            self.sealed()
         theirs, ours = (stand.batch(sent) for stand in self.stands)
         self.same("outcomes", *([one.to_json() for one in told] for told in (theirs, ours)))
         for outcome in ours:

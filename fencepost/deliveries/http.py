@@ -11,7 +11,6 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from http.client import HTTPException
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -19,13 +18,13 @@ from fencepost.clock import SECOND, SystemClock
 from fencepost.deliveries import answers, guard
 from fencepost.deliveries.answers import Answer
 from fencepost.deliveries.event import Event
+from fencepost.deliveries.hearing import Cut, Ear, Strange
 from fencepost.deliveries.places import Greeting, Place, Try
 from fencepost.receiver import signing
 from fencepost.receiver.wire import EVENT_TYPE, HELLO_TYPE
-from fencepost.remote.transport import STALE, TimedResponse, silent
+from fencepost.remote.transport import silent
 from fencepost.version import VERSION
 
-PART = 1 << 16
 CONNECT_SECONDS = 10.0
 _CLOCK = SystemClock()
 
@@ -72,71 +71,48 @@ class Exchange:
             f"POST {self.target.path} HTTP/1.1\r\n{self._head}Content-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\n{lines}\r\n"
         )
-        return self._exchange("POST", head.encode("ascii") + body, seconds)
+        return self._exchange(head.encode("ascii") + body, seconds)
 
     def get(self, path: str, signed: dict[str, str], seconds: float) -> Answer:
         """Ask for a path of the same host. Raises Unsent or Unheard."""
         lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
         head = f"GET {path} HTTP/1.1\r\n{self._head}{lines}\r\n"
-        return self._exchange("GET", head.encode("ascii"), seconds)
+        return self._exchange(head.encode("ascii"), seconds)
 
     def close(self) -> None:
         """Close what is kept."""
         while self._kept:
             self._kept.pop().sock.close()
 
-    def _exchange(self, method: str, request: bytes, seconds: float) -> Answer:
+    def _exchange(self, request: bytes, seconds: float) -> Answer:
         until = _CLOCK.steady() + round(seconds * SECOND)
         kept = self._take()
         if kept is not None:
             try:
-                return self._once(kept, method, request, until, fresh=False)
+                return self._once(kept, request, until, fresh=False)
             except Unheard as error:
                 if not error.stale:
                     raise
-        return self._once(self._connect(until), method, request, until, fresh=True)
+        return self._once(self._connect(until), request, until, fresh=True)
 
-    def _once(
-        self, sock: socket.socket, method: str, request: bytes, until: int, *, fresh: bool
-    ) -> Answer:
-        heard = False
+    def _once(self, sock: socket.socket, request: bytes, until: int, *, fresh: bool) -> Answer:
         try:
             sock.settimeout(_left(until))
             broken = _put(sock, request)
-            response = TimedResponse(sock, method=method, clock=_CLOCK, until=until)
-            response.begin()
-            heard = True
-            body = self._body(response, until)
-            headers = {name.lower(): value for name, value in response.headers.items()}
-            answer = Answer(response.status, headers, body)
-            keep = not (response.will_close or broken) and len(self._kept) < self._keep
-            response.close()
-        except (OSError, HTTPException, ValueError) as error:
+            heard = Ear(sock, lambda: _left(until), self._max_bytes).answer()
+        except (OSError, Cut, Strange) as error:
             sock.close()
-            stale = not (fresh or heard) and isinstance(error, STALE)
+            reset = isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError)
+            stale = not fresh and (reset or (isinstance(error, Cut) and error.early))
             raise Unheard(f"the answer did not come: {_told(error)}", stale=stale) from None
         except BaseException:
             sock.close()
             raise
-        if keep:
+        if heard.keep and not broken and len(self._kept) < self._keep:
             self._kept.append(Kept(sock, os.getpid()))
         else:
             sock.close()
-        return answer
-
-    def _body(self, response: TimedResponse, until: int) -> bytes:
-        """All of it, within its bounds."""
-        parts: list[bytes] = []
-        size = 0
-        while part := response.read1(PART):
-            parts.append(part)
-            size += len(part)
-            if size > self._max_bytes:
-                raise ValueError(f"it is longer than {self._max_bytes} bytes")
-            _left(until)
-        if response.length:
-            raise ValueError("it was cut off")
-        return b"".join(parts)
+        return Answer(heard.status, heard.headers, heard.body)
 
     # -- connections
 
@@ -259,4 +235,4 @@ def _told(error: Exception) -> str:
         return f"its certificate is not trusted ({error.verify_message})"
     if isinstance(error, OSError):
         return error.strerror or str(error) or type(error).__name__
-    return str(error) if type(error) is ValueError else type(error).__name__
+    return str(error) if isinstance(error, Cut | Strange) else type(error).__name__

@@ -340,11 +340,15 @@ class Runtime:
         that kills its workers must run out of them. What it never heard of is given back."""
         now = self._fp.steady()
         held = Held(Lease(self._fp, grant), Moment(now, now), self._fp.steady)
-        died = Verdict("retry", reason=DIED)
-        verdict = Verdict("release") if fresh else self._cut(died, grant.queue, died)
+        verdict = Verdict("release") if fresh else self.of_left_over(held)
         with self._lock:
             self._held[held.name] = held, ""
         self._settle(held, verdict)
+
+    def of_left_over(self, held: Held) -> Verdict:
+        """What becomes of a task that an earlier life has died on."""
+        died = Verdict("retry", reason=DIED)
+        return self._cut(died, held.lease.queue, died)
 
 
 class _Aborted(Exception):

@@ -1,0 +1,201 @@
+"""One destination's stream: who writes it, whether the receiver was greeted, how far it has come.
+
+The store's row is read when a dispatcher begins and whenever the receiver sees something else; it
+is moved on by compare-and-set, so that of two dispatchers the later one starts anew from it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from fencepost.commands import DestinationAdvance, DestinationSet
+from fencepost.deliveries import hello
+from fencepost.deliveries.event import Event, Turn, Voice
+from fencepost.deliveries.hello import BEGINNING, Place
+from fencepost.deliveries.importing import imported
+from fencepost.deliveries.places import Sender
+from fencepost.deliveries.positions import Positions
+from fencepost.destinations import MAX_STOPPED
+from fencepost.issues import FencepostError
+from fencepost.log import Log
+from fencepost.model import Destination, Outcome
+from fencepost.receiver.chain import next_head
+from fencepost.receiver.wire import stream_name
+
+if TYPE_CHECKING:
+    from fencepost.handle import Handle
+    from fencepost.remote import RemoteHandle
+
+    StoreHandle: TypeAlias = Handle | RemoteHandle
+
+_log = Log("fencepost.deliveries")
+
+
+class Stopped(Exception):
+    """The destination has been stopped; the text says why."""
+
+
+class NotMet(Exception):
+    """The receiver gave no answer to a hello that could be understood."""
+
+
+class Stream:
+    """May be shared by the threads that deliver; only `meet` and `delivered` ask the store."""
+
+    def __init__(
+        self, fp: StoreHandle, destination: Destination, sender: Sender, worker_id: str
+    ) -> None:
+        self._fp, self._sender, self._worker_id = fp, sender, worker_id
+        self.queue = destination.queue
+        self.ordered = bool(destination.options["ordered"])
+        self._lock = threading.Lock()
+        self._writer_id = ""
+        self._known: Destination | None = None
+        self._owed: DestinationAdvance | None = None  # delivered, and not yet told to the store
+        self.voice: Voice | None = None
+        self.place = BEGINNING
+        self.positions = Positions(destination.heard)
+        self.meetings = 0
+
+    def ready(self, claim: str, epoch: int, seconds: float) -> Voice:
+        """Who speaks, once the receiver knows it. `claim` is the key of a claim of ours, `epoch`
+        that of its lease. Raises Stopped, NotMet, or what the store refuses."""
+        voice = self.voice
+        if voice is not None and epoch <= voice.epoch:
+            return voice
+        with self._lock:
+            if self.voice is None or epoch > self.voice.epoch:
+                self._meet(claim, seconds, again=False)
+            assert self.voice is not None
+            return self.voice
+
+    def again(self, claim: str, meetings: int, seconds: float) -> Voice:
+        """Greet once more, unless somebody has since there were so many meetings: the receiver has
+        refused what was sent. Raises as `ready` does."""
+        with self._lock:
+            if self.meetings == meetings:
+                self._meet(claim, seconds, again=True)
+            assert self.voice is not None
+            return self.voice
+
+    def _meet(self, claim: str, seconds: float, *, again: bool) -> None:
+        lineage = self._fp.writers()
+        now = lineage[-1]
+        if not self._writer_id:
+            self._writer_id = self._fp.receipt(claim, actor=self._worker_id).entry["writer"]
+        stream = stream_name(self._writer_id, self._fp.scope_name, self.queue)
+        voice = Voice(stream, now.epoch, now.incarnation)
+        known = self._fp.destination(self.queue)
+        place = Place(known.sequence, known.head or BEGINNING.head)
+        if self._sender.greets and (again or known.announced != voice.incarnation):
+            met = hello.meet(
+                self._sender, voice, lineage, known.heard, place if self.ordered else None,
+                lambda receipt: hello.knows(self._fp.results, receipt), seconds,
+            )  # fmt: skip
+            if met.stop:
+                self.stop(met.stop)
+            if met.wait:
+                raise NotMet(met.wait)
+            self._import(met.unknown)
+            place = met.place if self.ordered else place
+            self._advance(known, place, heard=met.position, announced=voice.incarnation)
+            self.positions = Positions(met.position)
+        else:
+            self.positions = Positions(max(known.heard, self.positions.heard))
+        self.place, self.voice, self._known, self._owed = place, voice, known, None
+        self.meetings += 1
+
+    def _import(self, unknown: tuple[Mapping[str, Any], ...]) -> None:
+        if not unknown:
+            return
+        told = hello.shown(unknown)
+        _log.warning(
+            "%s has accepted %d results that are not in this store (%s): they are imported",
+            self.queue, len(unknown), told,
+        )  # fmt: skip
+        if refusal := imported(self._fp, unknown):
+            self.stop(f"import_needed: {len(unknown)} results ({told}): {refusal}")
+
+    # -- an ordered stream
+
+    def turn(self) -> Turn | None:
+        """What comes next; None where nothing is ordered. Raises Stopped or what the store
+        refuses: what was delivered before must be known to it first."""
+        if not self.ordered:
+            return None
+        if self._owed is not None:
+            self._settle_owed()
+        return Turn(self.place.sequence + 1, self.place.head)
+
+    def delivered(self, event: Event, has: Mapping[str, Any]) -> None:
+        """The effect is there; `has` is the receipt, empty where there is none that tells a
+        position."""
+        self.positions.add(has.get("position"))
+        if event.turn is None:
+            return
+        sequence = has.get("sequence", event.turn.sequence)
+        if sequence != event.turn.sequence:
+            return  # it was there before: a position of the past
+        previous = bytes.fromhex(self.place.head)
+        head = next_head(previous, sequence, event.operation, event.data_sha256)
+        self._owed = DestinationAdvance(
+            self.queue, self.place.sequence, sequence, head.hex(), self.positions.heard
+        )
+        self.place = Place(sequence, head.hex())
+        try:
+            self._settle_owed()
+        except FencepostError as error:
+            _log.warning("%s: how far it has come is told later: %s", self.queue, error)
+
+    def _settle_owed(self) -> None:
+        assert self._owed is not None
+        (outcome,) = self._fp.execute([self._owed])
+        self._owed = None
+        if not outcome.accepted:  # another dispatcher has moved it on: start anew from the row
+            _log.warning("%s: %s", self.queue, outcome.message)
+            self.voice = None
+            raise NotMet("another dispatcher delivers there too")
+
+    def _advance(
+        self, known: Destination, place: Place, *, heard: int, announced: str | None = None
+    ) -> Outcome:
+        head = None if place.sequence == 0 else place.head
+        command = DestinationAdvance(
+            self.queue, known.sequence, place.sequence, head, heard, announced
+        )
+        (outcome,) = self._fp.execute([command])
+        if not outcome.accepted:
+            raise NotMet(f"the store did not move on: {outcome.message}")
+        return outcome
+
+    def save(self) -> None:
+        """Tell the store up to where the receiver's effects are known, so that the next hello asks
+        for no more. Never raises: it is asked again at the next."""
+        known, heard = self._known, self.positions.heard
+        if known is None or heard <= known.heard or self.ordered:
+            return
+        try:
+            self._advance(known, Place(known.sequence, known.head or BEGINNING.head), heard=heard)
+            self._known = self._fp.destination(self.queue)
+        except (FencepostError, NotMet) as error:
+            _log.warning("%s: what was heard is told later: %s", self.queue, error)
+
+    # -- the end of it
+
+    def stop(self, why: str) -> None:
+        """Nothing is delivered there until a person says so. Raises Stopped."""
+        why = cut(why)
+        _log.error("nothing is delivered to %s any more: %s", self.queue, why)
+        outcome = self._fp.execute([DestinationSet(self.queue, stopped=why)])[0]
+        if not outcome.accepted:
+            _log.error("%s could not be stopped: %s", self.queue, outcome.message)
+        raise Stopped(why)
+
+
+def cut(why: str) -> str:
+    """A reason as a destination can keep it: one short line, and nothing that a terminal takes for
+    an order."""
+    text = "".join(each if each.isprintable() else "?" for each in " ".join(why.split()))
+    return text.encode("ascii", "replace").decode()[:MAX_STOPPED]

@@ -13,9 +13,6 @@ from fencepost.record import dataclass
 
 Class = Literal["fenced", "cas", "idempotent", "unfenced"]
 CLASSES: tuple[Class, ...] = ("fenced", "cas", "idempotent", "unfenced")
-COPIED = "copied"
-"""Why a destination is stopped whose store has found itself to be a copy: two of them would deliver
-the same. No entry says so; `verify` knows the word."""
 
 
 class Secret(NamedTuple):

@@ -128,7 +128,8 @@ def is_time(value: Any) -> bool:
 # -- Commands: `name` is a member checked as the kind of that name, `name=kind` as another kind;
 #    what ends in `?` may be left out. Everything else is needed, and nothing else is allowed.
 #    The contract's token.create and token.revoke are not among them: tokens are how a face on a
-#    network recognises a caller, and here the caller is handed in beside the command.
+#    network recognises a caller, and here the caller is handed in beside the command. Nor is what
+#    says where obligations are delivered to (destination.*): here nothing is.
 
 NEW_TASK = "payload=any key? priority? due_at? max_attempts?"
 LEASE = "task_id worker_id=name fencing_token=fence epoch? policy_version?=count"
@@ -159,7 +160,7 @@ LEASED = {"renew", "submit", "complete", "fail", "release"}  # what a worker doe
 BY_BYTES = LEASED | {"import"}  # without a key of the caller's their own bytes are their key
 MAY = {
     "operator": set(VERBS) - {"review"}, "producer": {"enqueue", "cancel"}, "auditor": set(),
-    "worker": LEASED | {"claim"}, "dispatcher": LEASED | {"claim"},
+    "worker": LEASED | {"claim"}, "dispatcher": LEASED | {"claim", "resolve"},
     "human": {"review", "resolve", "cancel", "requeue"},
 }
 IN_A_REVOKED_SCOPE = {"scope.revoke", "erase", "purge", "clock.reset"}  # an operator's alone

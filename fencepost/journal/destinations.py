@@ -11,7 +11,8 @@ from fencepost.destinations import KINDS, Columns, committed, kind_of
 from fencepost.journal.entry import commit
 from fencepost.journal.problems import Findings
 from fencepost.journal.reading import EntryRow
-from fencepost.outward import CLASSES, COPIED
+from fencepost.lineage import COPIED
+from fencepost.outward import CLASSES
 
 VERBS = frozenset({"destination.set", "destination.secret", "destination.advance"})
 

@@ -29,7 +29,8 @@ def doctor(handle: Handle) -> list[Finding]:
     of_a_server = "server" in facts
     looks = (*((*doctor_postgres.LOOKS, _schema) if of_a_server else OF_A_FILE), *OF_EVERY_STORE)
     found = [finding for look in looks for finding in look(facts)]
-    return [*found, *(() if of_a_server else _turn(handle)), *_clock(handle, facts)]
+    found += () if of_a_server else _turn(handle)
+    return [*found, *_clock(handle, facts), *_destinations(handle)]
 
 
 def worst(findings: list[Finding]) -> Level:
@@ -211,6 +212,19 @@ def _turn(handle: Handle) -> Iterator[Finding]:
         yield Finding("warn", "turn", text, "look for long transactions or a slow disk")
     else:
         yield Finding("ok", "turn", text)
+
+
+def _destinations(handle: Handle) -> Iterator[Finding]:
+    """Where obligations of this scope go. Nothing is said where none have an address."""
+    found = handle.destinations()
+    stopped = [one for one in found if one.stopped is not None]
+    for one in stopped:
+        yield Finding(
+            "warn", "destination", f"nothing is delivered to {one.queue}: {one.stopped}",
+            f"see to that, then: fencepost destination start {one.queue}",
+        )  # fmt: skip
+    if found and not stopped:
+        yield Finding("ok", "destination", f"{len(found)} with an address, none stopped")
 
 
 def _clock(handle: Handle, facts: Facts) -> Iterator[Finding]:

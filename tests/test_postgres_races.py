@@ -315,7 +315,9 @@ def test_two_batches_that_name_the_same_tasks_in_both_orders_do_not_lock_each_ot
     assert two.deadlocks() == 0
 
 
-def test_two_batches_that_name_tasks_by_id_and_by_key_in_both_orders_are_both_carried_out(two):
+def test_two_batches_that_name_tasks_by_id_and_by_key_in_both_orders_are_both_carried_out(
+    two, caplog
+):
     """Each has one by its id and waits for the other by its key. PostgreSQL ends one of them after
     its deadlock_timeout, which is a second; it is run again, and nobody hears of it."""
     gate, one, other = (
@@ -324,7 +326,7 @@ def test_two_batches_that_name_tasks_by_id_and_by_key_in_both_orders_are_both_ca
 
     def batch(task_id, key):
         known = tuple(c.NewTask({"of": name}, key=name) for name in ("gate", key))
-        return [c.Cancel(task_id), Request.of(c.Enqueue(QUEUE, known), f"by {key}")]
+        return [c.Cancel(task_id), Request.of(c.Enqueue(QUEUE, known), f"by-{key}")]
 
     with two.holding_task(gate):  # the first of each by key: both have theirs by id then
         both = [
@@ -334,6 +336,7 @@ def test_two_batches_that_name_tasks_by_id_and_by_key_in_both_orders_are_both_ca
         two.waiting(2)
     assert all(outcome.accepted for told in outcomes(both) for outcome in told)
     assert two.deadlocks() >= 1
+    assert "one by one" not in caplog.text  # each whole, in one transaction
     assert [two.fp.task(task_id).state for task_id in (one, other)] == ["cancelled"] * 2
 
 

@@ -295,6 +295,31 @@ def serve(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--dev", action="store_true", help="no tokens, on loopback only: for trying it out"
     )
+    parser.add_argument(
+        "--deliver", action="store_true", help="deliver to all destinations of --scope as well"
+    )
+
+
+def deliver(parser: ArgumentParser) -> None:
+    parser.add_argument("queues", nargs="*", metavar="QUEUE", help="default: all destinations")
+    parser.add_argument(
+        "--worker", metavar="W", default="dispatcher",
+        help="who holds the leases; at a service the token's own name (default: dispatcher)",
+    )  # fmt: skip
+    lease_seconds(parser)
+    for flag, metavar, text in (
+        ("--grace", "S", "after a signal, let deliveries end for so long; default: 30"),
+        ("--max-seconds", "S", "end after so long, as after a signal"),
+        ("--give-up-seconds", "S", "end (6) when the store could not be reached for so long"),
+    ):
+        parser.add_argument(flag, type=whole, metavar=metavar, help=text)
+    parser.add_argument(
+        "--exit-when-empty", action="store_true", help="end when nothing is due any more"
+    )
+    parser.add_argument(
+        "--state", metavar="DIR",
+        help="where the dispatcher remembers; default: below XDG_STATE_HOME, by store and name",
+    )  # fmt: skip
 
 
 def outbox(parser: ArgumentParser) -> None:

@@ -6,6 +6,8 @@ import os
 import shlex
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from fencepost import log
@@ -19,6 +21,7 @@ from fencepost.storage.address import without_password
 if TYPE_CHECKING:
     import socket
 
+    from fencepost.server.serve import Server
     from fencepost.server.settings import ServerSettings
 
 INSTALL = "pip install 'fencepost[server]'"
@@ -52,12 +55,28 @@ def serve(args: Namespace, out: Out) -> int:
         running.watched_logs(lines)
         _told(args, out, fp, settings, listener)
         try:
-            running.run(running.server(fp, settings, clock, lines), listener)
+            server = running.server(fp, settings, clock, lines)
+            with _delivering(args, fp, server):
+                running.run(server, listener)
         finally:
             closed = running.close(fp, CLOSE_SECONDS)
     if not closed:
         _leave(out)
     return 0
+
+
+@contextmanager
+def _delivering(args: Namespace, fp: Handle, server: Server) -> Iterator[None]:
+    if not args.deliver:
+        yield
+        return
+    from fencepost.cli.deliver import delivering
+    from fencepost.deliveries.meters import Meters
+
+    meters = Meters()
+    server.counts_too(meters.families)
+    with delivering(fp, meters):
+        yield
 
 
 def _told(

@@ -322,11 +322,19 @@ SUBCOMMANDS: dict[str, Subcommand] = {
             "fencepost work --offline offline.db -j 4 -- ./read-page",
         ), runs=True,
     ),
+    "deliver": Subcommand(
+        "bring obligations to their destinations", "deliver.deliver", arguments.deliver,
+        (
+            "fencepost deliver                             all destinations, until a signal",
+            "fencepost deliver archive --exit-when-empty   this one, for a cron job",
+        ),
+    ),
     "serve": Subcommand(
         "the store over HTTP, for workers elsewhere", "serve.serve", arguments.serve,
         (
             "fencepost serve                               this machine only, with tokens",
             "fencepost serve --dev                         the same without tokens, to try it",
+            "fencepost serve --deliver                     and bring obligations to destinations",
             "fencepost serve --host 0.0.0.0 --certfile cert.pem --keyfile key.pem",
         ),
     ),

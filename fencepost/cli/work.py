@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from fencepost.cli.output import Out
 from fencepost.cli.store import open_store
@@ -55,7 +55,7 @@ def work(args: Namespace, out: Out) -> int:
         commands.sweep()
         stack.callback(commands.close)
         runtime = place.run_of(commands)
-        signals = stack.enter_context(_signals(runtime))
+        signals = stack.enter_context(stopped_by_signals(runtime))
         ending = runtime.run()
     _tell(runtime, ending, out)
     return 128 + signals[-1] if ending == "aborted" else EXITS[ending][0]
@@ -125,8 +125,15 @@ def _options(args: Namespace, worker_id: str) -> Options:
     )
 
 
+class Stoppable(Protocol):
+    """What a signal stops."""
+
+    def stop(self) -> None: ...
+    def abort(self) -> None: ...
+
+
 @contextmanager
-def _signals(runtime: Runtime) -> Iterator[list[int]]:
+def stopped_by_signals(runtime: Stoppable) -> Iterator[list[int]]:
     """The first signal stops well, the second at once. What came, in order. A hangup that was
     ignored before stays so: that is what `nohup` is for."""
     came: list[int] = []

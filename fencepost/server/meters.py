@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 Sample = tuple[str, dict[str, str], float]
+Family = tuple[str, str, str, list[Sample]]
 
 
 class Meters:
@@ -20,6 +21,7 @@ class Meters:
         self.commands: Counter[str] = Counter()
         self._slots = [0] * (len(BUCKETS) + 1)
         self._seconds = 0.0
+        self.others: list[Callable[[], Iterable[Family]]] = []  # of what runs beside the service
 
     def answered(self, route: str, status: int, code: str, seconds: float) -> None:
         """One answer. `route` is the path's template, never the path."""
@@ -29,8 +31,10 @@ class Meters:
         self._slots[bisect_left(BUCKETS, seconds)] += 1
         self._seconds += seconds
 
-    def samples(self) -> Iterable[tuple[str, str, str, list[Sample]]]:
+    def samples(self) -> Iterable[Family]:
         """(name, kind, help, samples)."""
+        for others in self.others:
+            yield from others()
         yield (
             "fencepost_http_requests_total",
             "counter",

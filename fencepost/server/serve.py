@@ -8,7 +8,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -19,6 +19,7 @@ from fencepost.handle import Handle
 from fencepost.issues import InvalidRequest, Unavailable
 from fencepost.server.app import Application
 from fencepost.server.logs import Lines, Shown
+from fencepost.server.meters import Family
 from fencepost.server.protocol import bound_protocol
 from fencepost.server.settings import ServerSettings, checked
 
@@ -34,11 +35,17 @@ class Server(uvicorn.Server):
         self._app = app
         app.connections = self.server_state.connections
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._others: list[Callable[[], Iterable[Family]]] = []
+
+    def counts_too(self, families: Callable[[], Iterable[Family]]) -> None:
+        """`/metrics` tells these as well: of what runs beside the service. Before it starts."""
+        self._others.append(families)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Everything that belongs to the loop is made before the first request."""
         self._loop = asyncio.get_running_loop()
         self._app.begin()
+        self._app.service.meters.others += self._others
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

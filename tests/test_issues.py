@@ -100,7 +100,7 @@ RULES = {
     8: "wrong_worker",
     9: "unknown_fence stale_fence",
     10: "lease_expired",
-    11: "duplicate_result",
+    11: "duplicate_result result_conflict",
     12: "stale_revision stale_sequence",
 }  # fmt: skip
 

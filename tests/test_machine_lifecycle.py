@@ -11,9 +11,10 @@ from helpers.stand import UNKNOWN, WORKER, Stand
 
 from fencepost import commands as c
 from fencepost.model import STATES
-from fencepost.rules.lifecycle import TRANSITIONS, allowed
+from fencepost.rules.lifecycle import OBLIGING, TRANSITIONS, allowed
 
 BOUND = {"worker_id": WORKER, "fence": 2, "epoch": 0}  # other bytes than `bring` sent: no replay
+THERE = {"epoch": 0, "fence": 9, "evidence": "a receiver's word"}
 # name of the case: (the command's verb, its fields, who may send it)
 CASES = {
     "claim": ("claim", {"worker_id": "v"}, "operator"),
@@ -34,6 +35,13 @@ CASES = {
     "accept": ("review", {"revision": 1, "verdict": "accepted"}, "human"),
     "reject and requeue": (
         "review", {"revision": 1, "verdict": "rejected", "requeue": True}, "human",
+    ),
+    "import": ("import", {**THERE, "revision": 2, "result": 2, "final": True}, "operator"),
+    "import and go on": (
+        "import", {**THERE, "revision": 2, "result": 2, "final": False}, "operator",
+    ),
+    "import what is known": (
+        "import", {**THERE, "revision": 1, "result": FIRST, "final": True}, "operator",
     ),
     "erase": ("erase", {}, "operator"),
 }  # fmt: skip
@@ -57,6 +65,9 @@ LEADS: dict[str, dict[str, str]] = {
     "resolve and give up": {"blocked": DEAD},
     "accept": EACH,
     "reject and requeue": dict.fromkeys(("dead", "done", "cancelled"), "ready"),
+    "import": dict.fromkeys(STATES, DONE),
+    "import and go on": {**EACH, "leased": "ready"},
+    "import what is known": EACH,
     "erase": {state: state if state in ("done", "dead", "cancelled") else "cancelled"
               for state in STATES},
 }  # fmt: skip
@@ -73,6 +84,8 @@ def test_each_verb_leads_where_the_table_says_and_nowhere_else(case, state):
     verb, fields, kind = CASES[case]
     with Stand() as stand:
         task_id = bring(stand, state)
+        if verb == "import":
+            stand.fp.clock_reset()  # an epoch before this one
         before = stand.dump()
         outcome = stand.ask(c.COMMANDS[verb](task_id=task_id, **fields), kind=kind)
         after = stand.fp.task(task_id).state
@@ -103,9 +116,9 @@ def test_the_table_of_moves_that_verify_reads_is_the_one_that_holds(case):
                                    if verb == "review" else set())  # fmt: skip
 
 
-def test_only_an_enqueue_or_a_result_brings_a_task_into_being():
+def test_only_an_enqueue_or_an_outcome_brings_a_task_into_being():
     makers = {verb for verb in c.COMMANDS if allowed(verb, None, "ready")}
-    assert makers == {"enqueue", "submit", "complete", "resolve"}
+    assert makers == {"enqueue", *OBLIGING}
     assert not any(allowed(verb, None, state) for verb in c.COMMANDS for state in STATES
                    if state != "ready")  # fmt: skip
 

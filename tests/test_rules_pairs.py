@@ -29,6 +29,7 @@ from helpers.stand import Stand
 from fencepost.issues import ISSUES, error_for, status_of
 
 NOT_MET = {
+    "stale_sequence": "of a destination and not of a task",
     "unauthenticated": "recognised before a handle exists; HTTP's",
     "store_unavailable": "no rule: the store failed",
     "outcome_unknown": "no rule: COMMIT failed",

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from fencepost import commands as c
-from fencepost.machine import fold, results
+from fencepost.machine import claims, fold, importing, results
 from fencepost.rules import fence, retry
 
 QUEUES = st.sampled_from(["a", "a", "b", "f"])
@@ -45,9 +45,11 @@ class Queue(RuleBasedStateMachine):
             SEEN[name] += getattr(self.pair, name)
         self.pair.close()
 
-    @initialize(queue=QUEUES)
-    def begin(self, queue):
+    @initialize(queue=QUEUES, restored=st.booleans())
+    def begin(self, queue, restored):
         """Work is there and some of it in hand."""
+        if restored:  # so that there is an epoch before this one, of which results may be imported
+            self.care("reset", queue, 0)
         for payload in (1, 2, "x"):
             self.enqueue(queue, None, payload, 0)
         self.claim(queue, "w", 2, False)
@@ -137,6 +139,7 @@ class Queue(RuleBasedStateMachine):
     def offspring(self, outcome, job, value, added, followups):
         """Follow-ups and obligations are there as tasks, and no more of them."""
         (_, *items) = outcome.receipt.entry["tasks"]
+        items = [item for item in items if item["role"] == "followup" or job.queue in OWES]
         roles = [item["role"] for item in items]
         owed = added and job.queue in OWES
         assert roles == ["followup"] * len(followups) + ["obligation"] * owed
@@ -168,7 +171,7 @@ class Queue(RuleBasedStateMachine):
         self.send(c.Release(task_id, worker, fence_), judge)
 
     @rule(queue=QUEUES, worker=WORKERS, steps=st.lists(st.sampled_from(
-        ["submit", "submit", "repeat", "complete", "retry", "block", "late", "policy"]), min_size=2,
+        ["submit", "submit", "repeat", "complete", "retry", "retry", "block", "late", "policy"]), min_size=2,
         max_size=3))  # fmt: skip
     def shift(self, queue, worker, steps):
         """A claim and what often follows it, so that deep states are not left to luck."""
@@ -217,6 +220,22 @@ class Queue(RuleBasedStateMachine):
             return verdict
 
         self.send(c.Resolve(task_id, None, None, to, **evidence), judge)
+
+    @precondition(lambda self: self.tasks)
+    @rule(place=ANY, revision=st.sampled_from([1, 1, 2, 2, 3]), epoch=st.sampled_from([0, 0, 1]),
+          value=VALUES, final=st.booleans())  # fmt: skip
+    def adopt(self, place, revision, epoch, value, final):
+        task_id = self.pick(self.tasks, place)
+
+        def judge(outcome):
+            job = self.job(task_id)
+            verdict, added = self.model.adopt(job, revision, epoch, value, final)
+            if verdict == OK and added:
+                self.offspring(outcome, job, value, added, ())
+            return verdict
+
+        command = c.Import(task_id, revision, epoch, 9, final, "a receiver's", result=value)
+        self.send(command, judge)
 
     @precondition(lambda self: self.tasks)
     @rule(place=ANY, revision=st.integers(1, 2), word=st.sampled_from(["accepted", "rejected"]))
@@ -329,6 +348,12 @@ PLANTED = {
     ),
     "attempts do not run out": (retry, "exhausted", lambda _: lambda task: False),
     "no replay": (fold, "replay", lambda _: lambda *given: None),
+    "an import may be of any epoch": (importing, "unknown_lineage", lambda _: lambda *given: None),
+    "an import of what is known is believed": (
+        importing, "result_conflict", lambda _: lambda *given: None,
+    ),
+    "a failure is told to nobody": (results, "owe_state", lambda _: lambda *given: []),
+    "a lapse is told to nobody": (claims, "owe_state", lambda _: lambda *given: []),
     "every result is new": (results, "duplicate_result", lambda _: lambda *given: None),
 }  # fmt: skip
 

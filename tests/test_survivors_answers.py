@@ -152,7 +152,8 @@ def of_every_verb(lease):
     on_tasks = {verb: command(verb, lease, fence) for verb in (*WORKED, *OUTSIDE)}
     return on_tasks | {
         "enqueue": c.Enqueue(QUEUE, ({"payload": 1},)), "claim": c.Claim(WORKER, (QUEUE,)),
-        "review": c.Review(lease.task_id, 1, "accepted"), "sweep": c.Sweep(), "purge": c.Purge(),
+        "review": c.Review(lease.task_id, 1, "accepted"),
+        "import": c.Import(lease.task_id, 1, 0, 1, final=True, evidence=1, result=1), "sweep": c.Sweep(), "purge": c.Purge(),
         "queue.set": c.QueueSet(QUEUE, {"paused": True}), "scope.set_policy": c.SetPolicy(2),
         "scope.revoke": c.Revoke(), "clock.reset": c.ClockReset(),
         "token.create": c.TokenCreate("0" * 64, kind="worker", actor="w"),

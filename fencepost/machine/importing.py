@@ -5,6 +5,7 @@ from __future__ import annotations
 from fencepost import canonical
 from fencepost.clock import from_rfc3339
 from fencepost.commands import Import, Request
+from fencepost.issues import ISSUES
 from fencepost.machine.batch import Batch, Verdict, accept, refuse
 from fencepost.machine.claims import facts
 from fencepost.machine.owing import Accepted, owe_state
@@ -22,9 +23,8 @@ def import_result(batch: Batch, caller: Caller, request: Request, task: TaskRow 
     assert isinstance(command, Import) and task is not None and digest is not None
     known = command.revision <= task.revision
     if codes := _issues(batch, command, task, digest, known=known):
-        behind = f"import: epoch {command.epoch} is not before this store's, {batch.epoch}: "
-        told = behind + "give it a new epoch first" if codes == ["unknown_fence"] else ""
-        return refuse(codes, command, told, **facts(task))
+        alone = codes == ["unknown_fence"]
+        return refuse(codes, command, _behind(batch, command) if alone else "", **facts(task))
     if known and request.key is None:
         return accept(None, (task.task_id,), known=True)
     before = task.state
@@ -53,6 +53,13 @@ def _issues(
             stale_revision(command.revision - 1, task),
         ]
     return codes + [code for code in found if code is not None]
+
+
+def _behind(batch: Batch, command: Import) -> str:
+    """What to do where the store does not know that it was rolled back."""
+    epochs = f"epoch {command.epoch} is not before this store's, {batch.epoch}"
+    meaning = ISSUES["unknown_fence"].meaning
+    return f"import: {meaning}; {epochs}: give the store a new epoch first"
 
 
 def _accept(batch: Batch, command: Import, task: TaskRow, digest: bytes) -> list[str]:

@@ -12,10 +12,11 @@ WORKERS = ("w", "v")
 VALUES = (1, {"row": 1}, [2], None)
 KEYS = (None, None, "k1", "k2")
 HUMAN, OPERATOR = Caller(SCOPE, "human", "anna"), Caller(SCOPE, "operator", "local")
-SMALL = {"max_attempts": 2, "lease_seconds": 30, "destinations": ["out"], "keep_refused": 2}
+SMALL = {"max_attempts": 2, "lease_seconds": 30, "destinations": ["out"], "keep_refused": 2,
+         "outcomes": {"out": ["result", "dead", "blocked", "cancelled"]}}  # fmt: skip
 PLAIN_VERBS = ("sweep", "purge", "scope.set_policy", "queue.set", "scope.revoke")
 ON_LEASE = ("renew", "submit", "complete", "fail", "release")
-ON_TASK = ("cancel", "requeue", "resolve", "review", "erase")
+ON_TASK = ("cancel", "requeue", "resolve", "review", "import", "erase")
 
 
 def world(seed: int) -> tuple[Stand, list[str]]:
@@ -24,6 +25,7 @@ def world(seed: int) -> tuple[Stand, list[str]]:
     fp = stand.fp
     stand.ask(c.QueueSet(QUEUE, SMALL), key="settings")  # keys of its own: no chance in them
     stand.ask(c.SetPolicy(retain_seconds=10), key="retention")
+    stand.ask(c.ClockReset(), key="restored")  # so that there is an epoch before this one
     requests = [
         c.Request.of(c.Enqueue(QUEUE, ({"payload": n, "key": f"task{n}"},)), f"enqueue{n}")
         for n in range(6)
@@ -73,7 +75,7 @@ class Deck:
             return self._plain(verb)
         fields = {"task_id": draws.choice(self.ids), **self._more(verb)}
         if verb in ON_LEASE:
-            fields |= {"worker_id": draws.choice(WORKERS), "fence": draws.randint(1, 7)}
+            fields |= {"worker_id": draws.choice(WORKERS), "fence": (1 << 32) + draws.randint(1, 7)}
         return c.COMMANDS[verb](**fields)
 
     def _plain(self, verb: str) -> c.Command:
@@ -98,6 +100,9 @@ class Deck:
         if verb == "resolve":
             to = draws.choice(("done", "retry", "give_up"))
             return {"to": to, **({"evidence": draws.choice(VALUES)} if to == "done" else {})}
+        if verb == "import":
+            return {"revision": draws.randint(1, 3), "epoch": 0, "fence": 9, "evidence": "there",
+                    "final": draws.random() < 0.5, "result": draws.choice(VALUES)}  # fmt: skip
         if verb == "review":
             return {"revision": draws.randint(1, 2), "verdict": "rejected",
                     "requeue": draws.random() < 0.5}  # fmt: skip

@@ -7,8 +7,10 @@ from fencepost.commands import Request
 
 QUEUES = ("a", "b", "digest", "out", "mirror")
 SETTINGS = (
-    ("a", {"destinations": ["out"]}), ("a", {"destinations": ["out", "mirror"]}),
-    ("a", {"destinations": []}), ("b", {"max_attempts": 1, "backoff_seconds": 0}),
+    ("a", {"destinations": ["out"], "outcomes": {}}), ("a", {"destinations": ["out", "mirror"]}),
+    ("a", {"destinations": ["out"], "outcomes": {"out": ["result", "dead", "blocked", "done"]}}),
+    ("a", {"destinations": ["out", "mirror"], "outcomes": {"mirror": ["cancelled", "dead"]}}),
+    ("a", {"destinations": [], "outcomes": {}}), ("b", {"max_attempts": 1, "backoff_seconds": 0}),
     ("b", {"on_lapse": "reconcile", "keep_refused": 3}), ("b", {"retain_seconds": 20}),
     ("digest", {"result_storage": "digest"}), ("digest", {"result_storage": "content"}),
 )  # fmt: skip
@@ -69,9 +71,14 @@ class History:
         command = self.rng.choice((
             c.Cancel(task, reason="because"), c.Requeue(task), c.Requeue(task),
             c.Resolve(task, to=to[0], **to[1]), c.Resolve(task, to=to[0], **to[1]),
-            c.Resolve(task, to=to[0], **to[1]), c.Erase(task),
+            c.Resolve(task, to=to[0], **to[1]), c.Erase(task), self.imported(task),
         ))  # fmt: skip
         return Request.of(command, f"key-{self.rng.randrange(10**9)}")
+
+    def imported(self, task):
+        known = self.rng.choice(({"result": 1}, {"result": 0}, {"result_sha256": "5a" * 32}))
+        revision, final = self.rng.choice((1, 1, 2)), self.rng.random() < 0.5
+        return c.Import(task, revision, 0, 7, final=final, evidence="there", **known)
 
     def care(self):
         queue, settings = self.rng.choice(SETTINGS)

@@ -9,7 +9,7 @@ from fencepost import commands as c
 from fencepost.model import Caller, Outcome
 from fencepost.rules.authority import actor_of
 from helpers.lab import START
-from helpers.model import ATTEMPTS, LEASE, ON_LAPSE, RETAIN, Model, Verdict
+from helpers.model import ATTEMPTS, LEASE, ON_LAPSE, RETAIN, TOLD, Model, Verdict
 from helpers.stand import SCOPE, Make, Stand
 
 SECOND = 1_000_000
@@ -17,6 +17,10 @@ TASKS = (
     "select t.task_id, q.queue, t.key, t.state, t.attempt, t.round, t.revision, t.fence, "
     "t.worker_id, t.erased > 0, t.lease_expires_at, t.due_at from fencepost_task t "
     "join fencepost_queue q on q.id = t.queue_id"
+)
+OWED = (
+    "select t.task_id, p.task_id from fencepost_task t join fencepost_task p on p.id = t.parent "
+    "join fencepost_queue q on q.id = t.queue_id where q.queue = 'out' order by t.id"
 )
 RESULTS = (
     "select t.task_id, r.revision, r.round, r.commitment from fencepost_result r "
@@ -68,7 +72,9 @@ class Pair:
         settings = {"max_attempts": ATTEMPTS, "lease_seconds": LEASE}
         self.stand.fp.queue_set("out", **settings)
         for queue in ("a", "b", "f"):
-            more = {"destinations": ["out"]} if queue == "a" else {}
+            more = {"destinations": ["out"]} if queue in ("a", *TOLD) else {}
+            if queue in TOLD:
+                more["outcomes"] = {name: list(told) for name, told in TOLD[queue].items()}
             kept = {"retain_seconds": RETAIN.get(queue)}
             lapse = {"on_lapse": ON_LAPSE.get(queue, "retry")}
             self.stand.fp.queue_set(queue, **settings, **more, **kept, **lapse)
@@ -128,6 +134,7 @@ class Pair:
 
     def compare(self) -> None:
         """Every row of tasks and results is as the model has it."""
+        self._add_owed()
         rows = self.stand.connection.execute(TASKS).fetchall()
         assert {row[0] for row in rows} == set(self.model.jobs)
         for task_id, *row in rows:
@@ -147,6 +154,15 @@ class Pair:
             for task_id, job in self.model.jobs.items()
             for number, (round_, _) in enumerate(job.results, start=1)
         )
+
+    def _add_owed(self) -> None:
+        """The obligations that states have brought about are there, and no others are."""
+        owed = self.stand.connection.execute(OWED).fetchall() if self.model.owed else []
+        for task_id, parent in owed:
+            if task_id not in self.model.jobs and parent in self.model.owed:
+                self.model.owed.remove(parent)
+                self.model.add(task_id, "out", None, None, parent=parent)
+        assert self.model.owed == [], "who asked for it was not told"
 
     def _compare_due(self, task_id: str, due: int) -> None:
         """A drawn back-off is looked up, once it is seen to be within its bounds."""

@@ -15,6 +15,7 @@ ENDED = ("done", "dead", "cancelled")
 RETAIN = {"a": 300}
 ON_LAPSE = {"b": "reconcile"}
 OWES = {"a": "out"}
+TOLD = {"b": {"out": ("dead", "cancelled", "blocked", "done")}}  # and of results nothing
 SPARED = ("scope.revoke", "erase", "purge", "clock.reset")
 
 Verdict = tuple[str, str | None]
@@ -87,6 +88,7 @@ class Model:
         self.clock = Clock(start)
         self.jobs: dict[str, Job] = {}
         self.gone: set[str] = set()
+        self.owed: list[str] = []  # whose obligations are to be there by now
         self.dead_keys: set[tuple[str, str]] = set()
         self.paused: set[str] = set()
         self.policy = self.epoch = self.fences = 0
@@ -127,9 +129,16 @@ class Model:
             return "blocked"
         return "dead" if job.attempt >= ATTEMPTS else "ready"
 
+    def come(self, job: Job, state: str) -> None:
+        """The task comes to a state, and somebody may be told."""
+        told = TOLD.get(job.queue, {}).get("out", ())
+        if state != job.state and state in told:
+            self.owed.append(next(i for i, known in self.jobs.items() if known is job))
+        job.state = state
+
     def settle(self, job: Job) -> None:
         """A lapsed lease is settled. The back-off is drawn: the caller fills in `due`."""
-        job.state = self.after_lapse(job)
+        self.come(job, self.after_lapse(job))
         job.changed = self.now
         job.due = -1 if job.state == "ready" else job.due
 
@@ -204,7 +213,7 @@ class Model:
         if code is not None:
             return ("failed", code), False
         added = value is not None and job.add(value)
-        job.state = "done" if ends else job.state
+        self.come(job, "done" if ends else job.state)
         job.changed = self.now
         return OK, added
 
@@ -213,7 +222,7 @@ class Model:
         if code is not None:
             return ("failed", code)
         tired = then == "give_up" or job.attempt >= ATTEMPTS
-        job.state = "blocked" if then == "block" else "dead" if tired else "ready"
+        self.come(job, "blocked" if then == "block" else "dead" if tired else "ready")
         job.due = self.now + wait if job.state == "ready" else job.due
         job.changed = self.now
         return OK
@@ -228,7 +237,8 @@ class Model:
     def cancel(self, job: Job) -> Verdict:
         if job.state in ENDED:
             return ("failed", f"task_{job.state}")
-        job.state, job.changed = "cancelled", self.now
+        self.come(job, "cancelled")
+        job.changed = self.now
         return OK
 
     def requeue(self, job: Job) -> Verdict:
@@ -242,10 +252,30 @@ class Model:
         if job.state != "blocked":
             return ("failed", f"task_{job.state}"), False
         added = to == "done" and job.add(evidence)
-        job.state = {"done": "done", "retry": "ready", "give_up": "dead"}[to]
+        self.come(job, {"done": "done", "retry": "ready", "give_up": "dead"}[to])
         job.due = job.created if to == "retry" else job.due
         job.changed = self.now
         return OK, added
+
+    def adopt(
+        self, job: Job, revision: int, epoch: int, value: object, final: bool
+    ) -> tuple[Verdict, bool]:
+        """import: the verdict, and whether a result was added."""
+        if revision <= job.revision:
+            same = job.results[revision - 1][1] == value
+            return (OK if same else ("failed", "result_conflict")), False
+        if epoch >= self.epoch:
+            return ("failed", "unknown_fence"), False
+        if revision != job.revision + 1:
+            return ("failed", "stale_revision"), False
+        if job.state == "leased" and not final:
+            job.state, job.attempt = "ready", job.attempt - 1
+        if (job.round, value) in job.results:
+            job.round, job.attempt = job.round + 1, 0
+        job.add(value)
+        self.come(job, "done" if final else job.state)
+        job.changed = self.now
+        return OK, True
 
     def review(self, job: Job, revision: int, verdict: str) -> Verdict:
         word = job.words.get(revision)

@@ -62,6 +62,12 @@ def draft(verb: str) -> Draft:
     if verb == "review":
         made.kind = "human"
         made.fields = {"revision": 1, "verdict": "rejected", "requeue": True}
+    if verb == "import":
+        made.fields = {
+            "revision": 2, "epoch": 0, "fence": 9, "final": True, "result": SECOND_RESULT,
+            "evidence": "a receiver's word",
+        }  # fmt: skip
+        made.world.append((6, lambda _, stand: stand.fp.clock_reset() and None))
     if verb == "resolve":
         made.fields = {"to": "done", "evidence": SECOND_RESULT}
     made.fields |= {
@@ -129,8 +135,8 @@ def fault(code: str, *verbs: str) -> Callable[[Bend], Bend]:
     return register
 
 
-ALL = (*LEASE_VERBS, "claim", "claim task", "enqueue", *OUTSIDE, "review", "erase", *PLAIN)
-ON_TASK = (*LEASE_VERBS, "claim task", *OUTSIDE, "review", "erase")
+ON_TASK = (*LEASE_VERBS, "claim task", *OUTSIDE, "review", "import", "erase")
+ALL = (*ON_TASK, "claim", "enqueue", *PLAIN)
 
 
 @fault("forbidden", *ALL)
@@ -188,7 +194,7 @@ def _(made: Draft) -> None:
     made.world.append((2, lambda _, stand: stand.fp.queue_set(QUEUE, paused=True) and None))
 
 
-@fault("payload_too_large", "enqueue", "resolve", *HANDING_IN)
+@fault("payload_too_large", "enqueue", "resolve", "import", *HANDING_IN)
 def _(made: Draft) -> None:
     if made.verb == "enqueue":
         made.fields["tasks"] = (*made.fields["tasks"], {"payload": LONG})
@@ -278,6 +284,21 @@ def _(made: Draft) -> None:
     made.world.append((3, lambda _, stand: stand.clock.advance(60)))
 
 
+@fault("unknown_fence", "import")
+def _(made: Draft) -> None:
+    made.fields["epoch"] = 1
+
+
+@fault("result_conflict", "import")
+def _(made: Draft) -> None:
+    made.fields["revision"] = 1
+
+
+@fault("stale_revision", "import")
+def _(made: Draft) -> None:
+    made.fields["revision"] = 3
+
+
 @fault("duplicate_result", "submit")
 def _(made: Draft) -> None:
     made.fields["result"] = FIRST
@@ -313,6 +334,9 @@ APART = (
     frozenset(["entry_too_large", "key_conflict"]),  # 250 are the most a command carries
     frozenset(["payload_too_large", "duplicate_result"]),  # too long now, and was accepted before
     frozenset(["commitment_closed", "stale_revision"]),  # closed, and does not exist
+    frozenset(["result_conflict", "stale_revision"]),  # known, and not the next
+    frozenset(["result_conflict", "unknown_fence"]),  # known, wherever it comes from
+    frozenset(["result_conflict", "payload_too_large"]),  # known, and nothing is kept of it
     frozenset(["store_read_only", "invalid_request"]),  # queue.set looks at the store first
 )
 ENDING = {code for code, issue in ISSUES.items() if issue.rule in (1, 3)} | {"entry_too_large"}

@@ -40,6 +40,8 @@ class Stand:
         # what opening draws for itself: the same seed gives the same rows, to the byte
         chance = "update fencepost_store set writer_id = ?, secret = zeroblob(32)"
         fp._store._write.execute(chance, (UNKNOWN,))  # type: ignore[attr-defined]
+        own = "update fencepost_writer set incarnation = ?"
+        fp._store._write.execute(own, (UNKNOWN,))  # type: ignore[attr-defined]
         return fp
 
     def __enter__(self) -> Self:

@@ -25,6 +25,8 @@ LEAST = {
     "requeue": NAMED,
     "resolve": NAMED,
     "review": {**NAMED, "revision": 1, "verdict": "accepted"},
+    "import": {**NAMED, "revision": 1, "epoch": 0, "fencing_token": 1, "final": True,
+               "evidence": {"receiver": "r"}, "result": 1},
     "sweep": {},
     "erase": NAMED,
     "purge": {},
@@ -49,6 +51,9 @@ MORE = {
     "fail": {"then": "block", "reason": "no luck", "retry_seconds": 0},
     "resolve": {"to": "done", "evidence": None},
     "review": {"verdict": "rejected", "requeue": True},
+    "import": {"at": "2026-01-01T00:00:00.000000Z", "final": False,
+               "result_sha256":
+                   "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"},
     "sweep": {"queue": "q", "limit": 200},
     "purge": {"queue": "q", "limit": 1},
     "scope.set_policy": {"retain_seconds": 0},

@@ -84,8 +84,26 @@ def every_verb(fp: Handle, clock: FakeClock) -> dict[str, str]:
     fp.destination_set("letters", "command:[\"post\"]", class_="unfenced")
     fp.destination_set("letters", stopped="no stamps")
     fp.clock_reset()
+    adopted(fp, clock, ids)
     fp.claim("next", worker_id="w", limit=2, idempotency_key="claim-1")
     return ids
+
+
+def adopted(fp: Handle, clock: FakeClock, ids: dict[str, str]) -> None:
+    """What receivers have accepted in the epoch before, and what others are told of a task's end."""
+    outcomes = {"mirror": ["result", "done", "dead", "blocked"], "outbox": ["cancelled"]}
+    fp.queue_set("told", destinations=["mirror", "outbox"], outcomes=outcomes, max_attempts=1)
+    for name in ("elsewhere", "digest", "given up", "lapsed", "unwanted"):
+        ids[name] = fp.enqueue("told", name).task_id
+    said = {"epoch": 0, "fence": 99, "evidence": {"receiver": "mirror"}}
+    fp.import_accepted(ids["elsewhere"], 1, final=False, result={"of": "elsewhere"}, **said)
+    fp.import_accepted(ids["elsewhere"], 2, final=True, result={"of": "elsewhere"}, **said)
+    fp.import_accepted(ids["digest"], 1, final=True, result_sha256="5a" * 32, **said)
+    taken = fp.claim("told", worker_id="w", limit=3, lease_seconds=60)
+    taken[0].fail("no luck", then="give_up")
+    fp.cancel(ids["unwanted"])
+    clock.advance(61)
+    fp.sweep("told")
 
 
 def claim(fp: Handle, limit: int) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from fencepost.clock import Clock, StoreTime
 from fencepost.issues import FencepostError, GuardTripped, OutcomeUnknown, Unavailable
@@ -12,9 +13,10 @@ from fencepost.machine.batch import Batch, Verdict
 from fencepost.machine.drawing import Draw
 from fencepost.machine.fold import decide, fold, grant, live_leases, replay
 from fencepost.machine.needs import Sent
-from fencepost.machine.rows import Loaded
+from fencepost.machine.rows import Changes, Loaded
 from fencepost.model import Outcome, StoreState
 from fencepost.record import dataclass, replace
+from fencepost.rules.retry import due
 from fencepost.storage.port import Conflict, Folding, Store, Transaction
 from fencepost.storage.steps import Steps, beside
 
@@ -29,6 +31,8 @@ class Done:
     outcomes: list[Outcome]
     entries: int = 0
     erased: bool = False
+    ready: frozenset[tuple[str, str]] = frozenset()
+    """Queues, by (scope, queue), on which tasks have become ready."""
 
 
 class Spoilt(Exception):
@@ -101,7 +105,8 @@ class Transactor:
             _, outcomes = yield from beside(transaction.save(changes, loaded), asked)
         if not changed and any(map(tells_again, outcomes)):
             changed = yield from transaction.confirm()
-        return Done(outcomes, len(changes.entries), changes.erases()), changed
+        ready = made_ready(changes, loaded.now)
+        return Done(outcomes, len(changes.entries), changes.erases(), ready), changed
 
     def one_by_one(self, transaction: Transaction, sent: Sequence[Sent]) -> Done:
         """The same commands, each in its own transaction: only the culprit fails."""
@@ -117,6 +122,7 @@ class Transactor:
             all_done.outcomes += done.outcomes
             all_done.entries += done.entries
             all_done.erased = all_done.erased or done.erased
+            all_done.ready |= done.ready
         return all_done
 
     def settle(self, store: Store, transaction: Transaction, sent: Sequence[Sent]) -> Done:
@@ -187,6 +193,12 @@ def again(attempt: Callable[[], Done]) -> Done:
         except Conflict:
             pass
     return attempt()
+
+
+def made_ready(changes: Changes, now: int) -> frozenset[tuple[str, str]]:
+    """The queues of the tasks that these changes leave ready and due."""
+    tasks = chain(changes.inserted.values(), changes.updated.values())
+    return frozenset((t.scope, t.queue) for t in tasks if t.state == "ready" and due(t, now))
 
 
 def tells_again(outcome: Outcome) -> bool:

@@ -114,6 +114,8 @@ class Writer:
             done = self.transactor.settle(self.store, transaction, sent)
         self._learn(clock.steady() - began, sum(call.units for call in batch))
         self._unsealed += done.entries
+        if done.ready:
+            self.store.tell(done.ready)
         # An erasure is answered when no byte is left; otherwise nobody waits for a checkpoint.
         if not done.erased:
             _answer(batch, done)

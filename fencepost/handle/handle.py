@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from os import PathLike, fspath
 from os.path import realpath
 from time import sleep as system_sleep
@@ -303,6 +304,11 @@ class Handle(Places, Closing):
         """Whether a command of this actor's under the key has left its receipt."""
         lookup = lookup_of(self.caller.scope, actor, key)
         return self._store.read(reading.receipt(lookup)) is not None
+
+    def hinted(self, hint: Callable[[tuple[str, str]], None]) -> AbstractContextManager[bool]:
+        """While inside, `hint` is called, in another thread, with each (scope, queue) that a
+        process tells to have tasks. Any of it may be lost. False where nothing will come."""
+        return self._store.hinted(hint)
 
     def changed(self) -> int:
         """A number that changes when another process has committed: cheap to poll."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from fencepost.handle.lease import Moment
     from fencepost.model import Outcome
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.1
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.1
+LONGER = 1.25
 
 
 class AskedAgain:
@@ -60,7 +61,8 @@ def claimed(
 
     Where it finds nothing it leaves nothing, with a key as without: the same bytes may be asked
     again under the same key. A look takes no turn; it sees what this process and others have
-    committed, and what has come due. For the one task of a `task_id` nobody waits.
+    committed, and what has come due. Where the store gives hints, one ends a pause. For the one
+    task of a `task_id` nobody waits.
     """
     if command.queues is None:
         return Verbs.claimed(fp, request, 0)
@@ -68,16 +70,41 @@ def claimed(
     until = fp.steady() + wait_seconds * SECOND
     pause = SHORTEST_PAUSE
     asked = asked_of(fp.caller.scope, command, request.key)
-    with fp.asked_again.waiting(asked) as asked_again:
+    with fp.asked_again.waiting(asked) as asked_again, hint_for(fp, command.queues) as hint:
+        told = False
         while True:
             left = 0.0 if asked_again.is_set() else (until - fp.steady()) / SECOND
-            if left <= 0 or worth_a_claim(fp, request, command):
+            if left <= 0 or told or worth_a_claim(fp, request, command):
                 outcome, moment = Verbs.claimed(fp, request, 0)
                 if outcome.receipt is not None or left <= 0:
                     return outcome, moment
                 pause = LONGEST_PAUSE  # others were quicker, or what looked free was not
-            fp.sleep(max(0.0, min(pause, left)))
-            pause = min(pause * 1.5, LONGEST_PAUSE)
+            told = paused(fp, hint, max(0.0, min(pause, left)))
+            pause = min(pause * LONGER, LONGEST_PAUSE)
+
+
+@contextmanager
+def hint_for(fp: Handle, queues: Sequence[str]) -> Iterator[threading.Event | None]:
+    """Set by a hint that one of these queues has a task; None where nobody gives hints."""
+    places = {(fp.caller.scope, queue) for queue in queues}
+    hint = threading.Event()
+
+    def hinted(place: tuple[str, str]) -> None:
+        if place in places:
+            hint.set()
+
+    with fp.hinted(hinted) as given:
+        yield hint if given else None
+
+
+def paused(fp: Handle, hint: threading.Event | None, seconds: float) -> bool:
+    """Pause; True if a hint has ended it."""
+    if hint is None:
+        fp.sleep(seconds)
+        return False
+    told = hint.wait(seconds)
+    hint.clear()
+    return told
 
 
 def asked_of(scope: str, command: Claim, key: str | None) -> str | None:

@@ -1,7 +1,8 @@
 """Who waits for something to happen in the store, and how they are told.
 
 What this process commits is told at once; what others commit, what comes due and which leases
-lapse is seen by one look at the store every 50 ms, and only while somebody waits.
+lapse is seen by one look at the store every 50 ms, and only while somebody waits. A hint of another
+process brings the next look forward.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class News:
         self._looking: asyncio.Task[None] | None = None
         self._version = -1
         self._stopped = False
+        self._hint = asyncio.Event()
 
     # -- waiting
 
@@ -139,6 +141,16 @@ class News:
             follower.set()
 
     async def _look(self) -> None:
+        with self._bridge.fp.hinted(self._hinted):
+            await self._look_again_and_again()
+
+    def _hinted(self, place: Place) -> None:
+        """In another thread: a queue is told to have tasks."""
+        if place in self._waiting:
+            with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+                self._loop.call_soon_threadsafe(self._hint.set)
+
+    async def _look_again_and_again(self) -> None:
         looks = 0
         while (self._waiting or self._followers) and not self._stopped:
             looks += 1
@@ -153,7 +165,9 @@ class News:
                     self.wake(place, count)
                 for asked in await self._bridge.read(partial(self._answered, keys)) if keys else ():
                     self.asked(asked)
-            await asyncio.sleep(LOOK_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._hint.wait(), LOOK_SECONDS)
+            self._hint.clear()
 
     def _answered(self, keys: Iterable[str]) -> list[str]:
         """In a thread: which of these have left their receipt, perhaps through another process."""

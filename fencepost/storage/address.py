@@ -67,12 +67,14 @@ def without_password(address: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the database is: what libpq is given, what may be told of it, and whether a pooler in
-    transaction mode stands before it (`?pooled=1`: then nothing is prepared)."""
+    """Where the database is: what libpq is given, what may be told of it, whether a pooler in
+    transaction mode stands before it (`?pooled=1`: then nothing is prepared), and whether who waits
+    is woken by whoever commits (`?hints=1`)."""
 
     conninfo: str
     shown: str
     pooled: bool
+    hints: bool = False
 
 
 def address_of(url: str) -> Address:
@@ -90,17 +92,26 @@ def address_of(url: str) -> Address:
         raise InvalidRequest(f"the URL cannot be read; {FORM}")
     if not all(_is_port(_port(one)) for one in place.split(",")):
         raise InvalidRequest(f"the URL cannot be read: a port is 1 to 65535; {FORM}")
-    pooled = [pair for pair in query if _name(pair) == "pooled"]
-    if pooled and pooled != ["pooled=1"]:
-        raise InvalidRequest("the URL's pooled may only be 1: a pooler in transaction mode")
-    kept = [pair for pair in query if _name(pair) != "pooled"]
+    pooled = _switch(query, "pooled", "a pooler in transaction mode")
+    hints = _switch(query, "hints", "who waits is woken by whoever commits")
+    if pooled and hints:
+        raise InvalidRequest("the URL's hints need a session of their own: leave out pooled=1")
+    kept = [pair for pair in query if _name(pair) not in ("pooled", "hints")]
     if "," in place and all(_name(pair) != "target_session_attrs" for pair in kept):
         kept.append("target_session_attrs=read-write")  # of several hosts the one that may write
     given = {_name(pair) for pair in kept}
     kept += [f"{name}={value}" for name, value in DEFAULTS.items() if name not in given]
     user = unquote(authority.rpartition("@")[0].partition(":")[0])
     conninfo = f"{scheme.lower()}://{head}?{'&'.join(kept)}"
-    return Address(conninfo, _shown(place, unquote(database) or user, query), bool(pooled))
+    return Address(conninfo, _shown(place, unquote(database) or user, query), pooled, hints)
+
+
+def _switch(query: list[str], name: str, meaning: str) -> bool:
+    """Whether the URL says `name=1`. InvalidRequest for any other value."""
+    given = [pair for pair in query if _name(pair) == name]
+    if given and given != [f"{name}=1"]:
+        raise InvalidRequest(f"the URL's {name} may only be 1: {meaning}")
+    return bool(given)
 
 
 def with_schema(url: str, name: str) -> str:

@@ -6,7 +6,7 @@ beyond begin → load → save → commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -170,6 +170,15 @@ class Store(Protocol):
 
     def changed(self) -> int:
         """A number that changes when another process has committed."""
+
+    def tell(self, places: Collection[tuple[str, str]]) -> None:
+        """After a commit: these queues, by (scope, queue), have tasks now. Returns at once."""
+
+    def hinted(
+        self, hint: Callable[[tuple[str, str]], None]
+    ) -> AbstractContextManager[bool]:
+        """While inside, `hint` is called (by another thread; it must be short) with each queue that
+        any process has told of. Any of it may be lost. False where nothing will come."""
 
     def snapshot(self) -> AbstractContextManager[Read]:
         """For long reading: a function that runs steps on one snapshot, and holds up nobody."""

@@ -133,6 +133,18 @@ from fencepost_task
 where queue_id = %(queue_id)s and place = 0 and (rank, id) >= (%(rank)s, %(id)s)
 order by rank, id limit %(limit)s for update skip locked;
 
+-- name: schema_of_hints
+-- stores of several schemas share a database, and with it the channel
+select current_schema()::text;
+
+-- name: listen
+listen fencepost;
+
+-- name: hint
+-- in a transaction of its own: a notify holds a lock of the whole instance until its commit
+select pg_notify('fencepost', v.scope || ' ' || v.queue || ' ' || current_schema())
+from unnest(%(places_1)s::text[], %(places_2)s::text[]) v (scope, queue);
+
 -- name: sealer
 -- one at a time puts entries into the tree
 select pg_advisory_xact_lock(hashtext(current_schema() || '.fencepost_node'), 1);

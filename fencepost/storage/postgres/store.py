@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from fencepost.storage.port import AnotherServer, Conflict
 from fencepost.storage.postgres import borrowing, health, schema, writer
 from fencepost.storage.postgres.connect import connect, ended
 from fencepost.storage.postgres.driver import STATEMENTS, Connection, in_our_words, reader, run
+from fencepost.storage.postgres.hints import Hinted, Hints
 from fencepost.storage.postgres.servertime import ServerClock
 from fencepost.storage.postgres.transaction import PostgresTransaction
 from fencepost.storage.steps import Read, Steps, rows_of
@@ -74,6 +76,7 @@ class PostgresStore:
         self._reading = threading.RLock()
         self._closed = False
         self._home: borrowing.Home | None = None
+        self._hints = Hints(partial(connect, address)) if address.hints else None
         self._connect()
 
     def _connect(self) -> None:
@@ -191,6 +194,18 @@ class PostgresStore:
         ((version,),) = self.read(rows_of("data_version"))
         return int(version)
 
+    def tell(self, places: Collection[tuple[str, str]]) -> None:
+        if self._hints is not None:
+            self._hints.tell(places)
+
+    @contextmanager
+    def hinted(self, hint: Hinted) -> Iterator[bool]:
+        if self._hints is None:
+            yield False
+            return
+        with self._hints.listening(hint):
+            yield True
+
     @contextmanager
     def snapshot(self) -> Iterator[Read]:
         self._check_process()
@@ -260,6 +275,8 @@ class PostgresStore:
         with self._writing, self._reading:
             self._close_connections()
             self._closed = True
+        if self._hints is not None:
+            self._hints.close()
 
     def _close_connections(self) -> None:
         for connection in (self._main.connection, self._read):

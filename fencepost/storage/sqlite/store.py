@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -169,6 +169,12 @@ class SqliteStore:
 
     def listed(self) -> None:
         """It is: entries are listed by number, and none is committed behind another."""
+
+    def tell(self, places: Collection[tuple[str, str]]) -> None:
+        """Nobody hears of it: whoever waits looks."""
+
+    def hinted(self, hint: Callable[[tuple[str, str]], None]) -> AbstractContextManager[bool]:
+        return nullcontext(False)
 
     def changed(self) -> int:
         self._check_process()

@@ -30,6 +30,7 @@ def test_every_member_of_an_event_is_read():
         time="2027-01-01T00:00:00.000000Z", sequence=1, previous=bytes(32), writer_epoch=3,
         incarnation=incarnation(3), epoch=1, fence=9, revision=2, round=0,
         operation=f"{task(7)}:2", data=event.data, data_sha256=sent.data_sha256,
+        result_sha256="0" * 64,
     )  # fmt: skip
     assert (event.queue, event.task_id, event.order) == ("pages", task(7), (1, 9, 2, 0))
     assert event.value()["result"] == {"a": [1, None]}
@@ -122,6 +123,7 @@ BENT = {
     "NaN in data": BODY.replace(b'"result":null', b'"result":NaN'),
     "half of a surrogate": BODY.replace(b'"result":null', b'"result":"\\ud800"'),
     "no UTF-8": BODY.replace(b'"result":null', b'"result":"\xff"'),
+    "data that are no object": b'{"data":[]' + BODY[BODY.rindex(b',"datacontenttype"') :],
     "no data": b'{"data":' + BODY[BODY.rindex(b',"datacontenttype"') :],
     "two values of data": BODY.replace(b'{"data":', b'{"data":1 '),
     "cut": BODY[:-1], "more": BODY + b"x", "nothing": b"", "an array": b"[]",

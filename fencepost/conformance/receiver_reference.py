@@ -131,8 +131,11 @@ class Reference:
         if not body.startswith(b'{"data":') or end < 0:
             raise No(400, "malformed")
         data, event = body[8:end], parsed(b'{"data":0' + body[end:])
-        parsed(data)
-        if not isinstance(event, dict) or event.pop("data") != 0:
+        if (
+            not isinstance(parsed(data), dict)
+            or not isinstance(event, dict)
+            or event.pop("data") != 0
+        ):
             raise No(400, "malformed")
         if any(type(value) is not str for value in event.values()):
             raise No(400, "malformed")
@@ -247,6 +250,7 @@ class Reference:
         receipt = {
             "status": "accepted", "receiver": "reference", "operation": event["fpoperation"],
             "stream": event["source"].removeprefix("/fencepost/"), "id": event["id"],
+            "result_sha256": json.loads(event["data"]).get("result_sha256"),
             "type": event["kind"], "subject": event["subject"], "data_sha256": digest,
             "epoch": int(event["fpwriterepoch"]), "incarnation": event["fpincarnation"],
             "result_epoch": epoch, "fence": fence, "revision": revision, "sequence": sequence,

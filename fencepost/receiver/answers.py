@@ -29,7 +29,11 @@ class Accepted:
 
 
 def receipt(name: str, event: Event, stream: Stream, now: int) -> bytes:
-    """The bytes that say that the effect is there. `stream` is as it is with the effect in it."""
+    """The bytes that say that the effect is there. `stream` is as it is with the effect in it.
+
+    They are enough to record the result in a store that has lost it, should the event's data have
+    been dropped.
+    """
     return canonical(
         {
             "status": "accepted",
@@ -40,6 +44,7 @@ def receipt(name: str, event: Event, stream: Stream, now: int) -> bytes:
             "type": event.kind,
             "subject": event.subject,
             "data_sha256": event.data_sha256.hex(),
+            "result_sha256": event.result_sha256,
             "epoch": event.writer_epoch,
             "incarnation": event.incarnation,
             "result_epoch": event.epoch,

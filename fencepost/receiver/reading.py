@@ -55,7 +55,9 @@ def read_event(body: bytes, message_id: str) -> Event:
     if not body.startswith(_BEFORE) or end < 0:
         raise Malformed('an event begins with {"data": and then has "datacontenttype"')
     data = body[len(_BEFORE) : end]
-    _json(data, "data")
+    value = _json(data, "data")
+    if type(value) is not dict:
+        raise Malformed("data is not an object")
     members = _json(b'{"data":0' + body[end:], "event")
     if type(members) is not dict or members.pop("data") != 0:
         raise Malformed("data stands twice")
@@ -91,6 +93,7 @@ def read_event(body: bytes, message_id: str) -> Event:
         operation=members["fpoperation"],
         data=data,
         data_sha256=hashlib.sha256(data).digest(),
+        result_sha256=_result_digest(value),
     )
 
 
@@ -127,6 +130,11 @@ def read_hello(body: bytes) -> Hello:
         adopt=None if adopt is None else _adopted(adopt),
         ask_only=ask_only,
     )
+
+
+def _result_digest(data: dict[str, Any]) -> str | None:
+    found = data.get("result_sha256")
+    return found if type(found) is str and _DIGEST.fullmatch(found) else None
 
 
 def _place(members: Mapping[str, Any]) -> tuple[int | None, bytes | None]:

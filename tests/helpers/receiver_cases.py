@@ -79,6 +79,7 @@ def a_receipt_says_what_was_accepted() -> Steps:
         greeted(w.hello()),
         accepted(
             sent, stream=STREAM, operation=f"{task(7)}:2", data_sha256=sent.data_sha256.hex(),
+            result_sha256="0" * 64,
             epoch=3, incarnation=incarnation(3), result_epoch=1, fence=9, revision=2,
             sequence=None, position=1, id=sent.id, type="result", subject=f"pages/{task(7)}",
         ),
@@ -417,6 +418,7 @@ def _wrong(w: Sender) -> Iterator[Sent]:
     body = good.body
     yield Sent("msg_other", body)
     yield Sent(good.id, body[:-1])
+    yield Sent(good.id, b'{"data":[]' + body[body.rindex(b',"datacontenttype"') :])
     yield Sent(good.id, body.replace(b'"fpepoch":"1"', b'"fpepoch":"1","fpepoch":"2"'))
     yield Sent(good.id, body.replace(b'"result":null', b'"result":NaN'))
     for members in (

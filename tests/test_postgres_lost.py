@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 
 import psycopg
@@ -211,6 +212,23 @@ def test_a_row_that_others_hold_is_waited_for_until_there_is_an_end_to_it(far, m
         with pytest.raises(Unavailable, match="has held a row for too long"):
             completing.result(40)
     assert lease.complete({"answer": 1}).entry["verb"] == "complete"
+
+
+def test_who_has_to_be_alone_waits_until_there_is_an_end_to_it_and_says_for_whom(far, monkeypatch):
+    """Nothing was done, and everybody else goes on."""
+    monkeypatch.setitem(talk._KNOWN, "settings", _settings("15s", "200ms"))
+    touched = "select 1 from fencepost_store where false for key share"
+    with far.holding("set application_name = 'the importer'", touched):
+        changing = far.go(far.fp.set_policy, 2)
+        with pytest.raises(Unavailable) as told:
+            changing.result(40)
+        assert re.search(
+            r"scope\.set_policy waits for all transactions .*: backend \d+ \(the importer, idle in "
+            r"transaction, for \d+ s\); end them",
+            str(told.value),
+        )
+        assert far.fp.enqueue(QUEUE, 1).entry["verb"] == "enqueue"
+    assert far.fp.set_policy(2).entry["note"]["policy_version"] == 2
 
 
 def test_many_who_meet_a_server_that_was_started_anew_begin_one_epoch(server):

@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from psycopg import errors
+
 from fencepost.clock import Clock, SystemClock
+from fencepost.issues import Unavailable
 from fencepost.machine.drawing import Draw, Drawn
 from fencepost.machine.needs import ALONE, Needs, Sent, numbers_needed
 from fencepost.machine.rows import Changes, Loaded, QueueRow
@@ -15,7 +18,7 @@ from fencepost.storage import loading, looking, saving
 from fencepost.storage.loading import TimeOf
 from fencepost.storage.port import AnotherServer
 from fencepost.storage.postgres.lowwater import LowWater, first_due, first_end, first_of
-from fencepost.storage.steps import Ask, Steps, one
+from fencepost.storage.steps import Ask, Steps, one, together
 
 LIKELY = 8
 
@@ -41,9 +44,26 @@ class PostgresBacking:
     def load(self, sent: Sequence[Sent], time_of: TimeOf, draw: Draw) -> Steps[Loaded]:
         if self._secret is None:
             self._secret = (yield from loading.secret())[0][-1]
-        if any(request.command.verb in ALONE for _, request in sent):
-            yield one("hold_alone")
+        alone = [verb for _, request in sent if (verb := request.command.verb) in ALONE]
+        if alone:
+            yield from self._alone(alone[0])
         return (yield from loading.load(sent, time_of, draw, self))
+
+    def _alone(self, verb: str) -> Steps[None]:
+        """Wait for whoever is there. Unavailable, naming them, where they do not end in time."""
+        try:
+            yield together([one("savepoint_alone"), one("hold_alone")])
+        except errors.LockNotAvailable:
+            yield one("back_to_alone")
+            there = yield one("holders")
+            named = ", ".join(
+                f"backend {pid} ({name or 'no name'}, {state}, for {seconds} s)"
+                for pid, name, state, seconds in there
+            )
+            raise Unavailable(
+                f"{self.where}: {verb} waits for all transactions that have touched the store, "
+                f"and these do not end: {named or 'gone by now'}; end them, try again"
+            ) from None
 
     def save(self, changes: Changes, loaded: Loaded) -> Steps[None]:
         if changes.erases():

@@ -23,6 +23,21 @@ select set_config('synchronous_commit', case
 -- load, where somebody is always there, he would wait for ever.)
 lock table fencepost_store in exclusive mode;
 
+-- name: savepoint_alone
+savepoint fencepost_alone;
+
+-- name: back_to_alone
+rollback to savepoint fencepost_alone;
+
+-- name: holders
+-- who is there that hold_alone waits for
+select l.pid, left(a.application_name, 40), coalesce(a.state, 'prepared'),
+    extract(epoch from clock_timestamp() - a.xact_start)::bigint
+from pg_locks l left join pg_stat_activity a on a.pid = l.pid
+where l.relation = 'fencepost_store'::regclass and l.granted
+    and l.pid is distinct from pg_backend_pid()
+order by a.xact_start nulls first limit 5;
+
 -- name: store_shared
 -- Beside others, whom only hold_alone keeps out. The `for key share` holds no row: it is there for
 -- the table's row share lock, which is held to the commit and costs no write. The last column: is

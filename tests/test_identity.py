@@ -618,7 +618,8 @@ PLANTED = {
     ),
     "deliveries go on": (
         Identity._recognised,
-        'connection.execute(SQL["stop_destinations"], {"why": COPIED})', "pass", seen_by("cp"),
+        'connection.execute(STATEMENTS["stop_destinations"], {"why": COPIED})', "pass",
+        seen_by("cp"),
     ),
     "the sidecar's epoch is not heard": (
         Identity._recognised,

@@ -25,8 +25,6 @@ from fencepost import Unavailable
 from fencepost import commands as c
 from fencepost.storage.sqlite import store as store_module
 
-pytestmark = pytest.mark.usefixtures("same_disk")
-
 SEED = 5
 
 

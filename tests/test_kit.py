@@ -24,7 +24,7 @@ from fencepost.conformance.schema import Contract
 from fencepost.conformance.verification import ARTIFACTS, digest
 
 CONTRACT = Contract.load()
-OWN = ("product.py", "product_http.py", "product_postgres.py")
+OWN = ("product.py", "product_http.py", "product_pin.py", "product_postgres.py")
 
 
 @pytest.fixture(scope="module", autouse=True)

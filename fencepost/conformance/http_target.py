@@ -263,7 +263,7 @@ class Served(OverHttp):
     def copy(self, source: str, target: str, pinned: bool) -> None:
         path = self._path()
         self.child(source).ask("copy", path=path)
-        told = self._open(target, path, reset=not pinned)
+        told = self._open(target, path, pinned=pinned)
         first = self.services[source]
         service = self.services[target] = self._service(told["url"], first.root)
         service.tokens = dict(first.tokens)

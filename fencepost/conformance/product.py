@@ -20,7 +20,8 @@ from typing import Any
 
 from fencepost import version
 from fencepost.clock import SECOND, FakeClock
-from fencepost.commands import COMMANDS, ClockReset, Request
+from fencepost.commands import COMMANDS, Request
+from fencepost.conformance.product_pin import pin
 from fencepost.engine import SystemDraw
 from fencepost.handle import Handle, open_handle
 from fencepost.issues import FencepostError, OutcomeUnknown
@@ -151,11 +152,9 @@ class OnFiles(Product):
     def copy(self, source: str, target: str, pinned: bool) -> None:
         address = self._new_address()
         self.handles[source].copy_to(Path(address), lambda done, all: None)
-        self._reopen(target, address)
-        if not pinned:
-            (outcome,) = self.handles[target].execute([ClockReset()])
-            if not outcome.accepted:
-                raise RuntimeError(f"clock.reset on the copy: {outcome.message}")
+        if pinned:
+            pin(Path(address))
+        self._reopen(target, address)  # what is not pinned has to see by itself what it is
 
     def _new_address(self) -> str:
         self.opened += 1

@@ -16,8 +16,7 @@ from random import Random
 from typing import Any, NoReturn
 
 from fencepost.clock import SECOND, FakeClock
-from fencepost.commands import ClockReset
-from fencepost.conformance import product
+from fencepost.conformance import product, product_pin
 from fencepost.engine import SystemDraw
 from fencepost.handle import Handle, open_handle
 from fencepost.server import serve as running
@@ -70,22 +69,22 @@ class Served:
     def describe(self) -> Json:
         return {**product.described(), "backend": "http"}
 
-    def open(self, path: str, microseconds: int, create: bool = False, reset: bool = False) -> Json:
+    def open(
+        self, path: str, microseconds: int, create: bool = False, pinned: bool = False
+    ) -> Json:
         """Serve this file, `microseconds` after the clock's beginning; of a new store with the
-        token of an operator of every scope."""
+        token of an operator of every scope. Pinned: it cannot know that it is a copy."""
         if self.all:
             self.all[-1].stop()
         self.advance_microseconds(microseconds - self.moved)
         self.opened += 1
+        if pinned:
+            product_pin.pin(Path(path))
         draw = SystemDraw(Random(f"{self.seed} {path} {self.opened}").randbytes)  # noqa: S311
         fp = open_handle(path, create=create, clock=self.clock, draw=draw)
         told: Json = {}
         if create:
             _, told["token"] = fp.token_create("kit", "operator", every_scope=True)
-        if reset:
-            (outcome,) = fp.execute([ClockReset()])
-            if not outcome.accepted:
-                raise RuntimeError(f"clock.reset on the copy: {outcome.message}")
         self.all.append(Running(fp, self.clock, self.lines))
         return {**told, "url": self.all[-1].url}
 

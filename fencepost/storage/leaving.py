@@ -10,9 +10,9 @@ from fencepost.storage.steps import Read
 
 # In this order; each is a statement in sqlite/leave.sql and one in postgres/arrive.sql.
 TABLES = (
-    "all_scope", "all_queue", "all_destination", "all_token", "all_entry", "all_unsealed",
-    "all_node", "all_checkpoint", "all_task", "all_payload", "all_remark", "all_result",
-    "all_naming", "all_refused", "all_tombstone",
+    "all_writer", "all_scope", "all_queue", "all_destination", "all_token", "all_entry",
+    "all_unsealed", "all_node", "all_checkpoint", "all_task", "all_payload", "all_remark",
+    "all_result", "all_naming", "all_refused", "all_tombstone",
 )  # fmt: skip
 
 

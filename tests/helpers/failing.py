@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from fencepost.conformance.product_pin import pin
 from fencepost.engine.transact import Transactor
 from fencepost.issues import OutcomeUnknown, Unavailable
 from fencepost.storage.sqlite import connect, store
@@ -148,6 +149,7 @@ def _tried(folder: Path, kind: str, fault: str) -> tuple[list[dict[str, Any]], l
     known = json.loads((folder / "known.json").read_text())
     if kind == "live":
         shutil.copy(folder / PART, path)
+        pin(path)
     else:
         known = {"enqueue": known["enqueue"]}
 

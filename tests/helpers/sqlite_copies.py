@@ -21,10 +21,10 @@ import pytest
 
 import fencepost
 from fencepost.clock import FakeClock
+from fencepost.conformance.product_pin import pin
 from fencepost.model import StoreState
 from fencepost.storage.sqlite.driver import STATEMENTS
 from fencepost.storage.sqlite.sidecar import ENDING
-from helpers.same_file import stamp
 from helpers.tools import need
 
 Way = Callable[[Path, Path], Path]
@@ -179,7 +179,7 @@ def _cloned(live: Path, folder: Path) -> Path:
     _mount(image, mount)
     for file in live.parent.iterdir():
         shutil.copy(file, mount / file.name)
-    stamp(mount / live.name)
+    pin(mount / live.name)
     subprocess.run(["umount", mount], check=True)
     shutil.copy(image, folder / "clone.img")
     _mount(folder / "clone.img", mount)

@@ -1,6 +1,14 @@
 -- How the rows of another store are taken up (`copy`): the columns stand in the order of
 -- sqlite/leave.sql.
 
+-- name: without_a_past
+-- the lineage comes in with the store
+delete from fencepost_writer;
+
+-- name: all_writer
+copy fencepost_writer (epoch, incarnation, why, system_identifier, timeline, database_oid,
+    started_at, recognised_at) from stdin;
+
 -- name: all_scope
 copy fencepost_scope (scope, policy_version, revoked, retain_seconds) from stdin;
 

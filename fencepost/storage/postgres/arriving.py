@@ -13,7 +13,7 @@ from typing import TypeVar
 import psycopg
 
 from fencepost.issues import InvalidRequest, OutcomeUnknown
-from fencepost.outward import COPIED
+from fencepost.lineage import COPIED, following
 from fencepost.record import dataclass
 from fencepost.storage.leaving import TABLES, Leaving
 from fencepost.storage.postgres import schema, writer
@@ -83,6 +83,7 @@ def _empty(connection: Connection, shown: str) -> None:
 
 def _taken(connection: Connection, source: Leaving, told: Told) -> int:
     done = 0
+    connection.execute(SQL["without_a_past"])
     for name in TABLES:
         with connection.cursor() as cursor, cursor.copy(SQL[name]) as copy:
             for row in source.rows(name):
@@ -95,8 +96,8 @@ def _taken(connection: Connection, source: Leaving, told: Told) -> int:
 
 
 def _begun(connection: Connection, source: Leaving) -> int:
-    writer_id, epoch, _, fence, task, entry, mark, created_at, secret = source.whole
-    epoch += 1
+    writer_id, epoch, floor, fence, task, entry, mark, created_at, secret = source.whole
+    epoch, floor = following(COPIED, epoch, floor)
     server = writer.server(connection)
     ((now,),) = connection.execute(STATEMENTS["clock"]).fetchall()
     connection.execute(SQL["become"], {
@@ -106,7 +107,7 @@ def _begun(connection: Connection, source: Leaving) -> int:
     connection.execute(SQL["go_on_with_numbers"], {
         "fence": max(fence, epoch << 32), "task": task, "entry": entry,
     })  # fmt: skip
-    connection.execute(STATEMENTS["end_leases"], {"now": now, "floor": epoch})
+    connection.execute(STATEMENTS["end_leases"], {"now": now, "floor": floor})
     connection.execute(STATEMENTS["stop_destinations"], {"why": COPIED})
-    writer.remember(connection, epoch, "copied", server, now)
+    writer.remember(connection, epoch, COPIED, server, now)
     return int(epoch)

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencepost.lineage import STARTED, following
+from fencepost.lineage import COPIED, STARTED, following
 from fencepost.log import Log
 from fencepost.record import dataclass
 from fencepost.storage.postgres.driver import STATEMENTS, Connection, rows
 
 log = Log("fencepost.storage")
+COPIES = ("another cluster", "another database")
+"""Changes that only a copy brings about; deliveries stop. A standby that takes over goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ def recognise(connection: Connection, wall: int) -> None:
         epoch, floor = following(why, epoch, floor)
         if floor != before:
             _rows(connection, "end_leases", now=wall, floor=floor)
+        if why in COPIES:
+            _rows(connection, "stop_destinations", why=COPIED)
         _rows(connection, "raise_fences", least=epoch << 32)
         _rows(connection, "raise_numbers")
         _rows(connection, "recognise", epoch=epoch, floor=floor, **found.columns())
@@ -66,9 +70,9 @@ def changed(known: list[Any], found: Server) -> str | None:
     """What tells this server from the one that has written last; None if nothing does."""
     system_identifier, timeline, database_oid, started_at = known
     if system_identifier != found.system_identifier:
-        return "another cluster"
+        return COPIES[0]
     if database_oid != found.database_oid:
-        return "another database"
+        return COPIES[1]
     if timeline != found.timeline:
         return "another timeline"
     return None if started_at == found.started_at else STARTED

@@ -216,7 +216,7 @@ class Identity:
             # the nonce first: should we die before the commit, it is seen again that this is a copy
             self._write(Record(_uuid(), self._known.number, 0, fence, fence + BLOCK, 0))
             connection.execute(STATEMENTS["end_leases"], {"now": state.mark, "floor": floor})
-            connection.execute(SQL["stop_destinations"], {"why": COPIED})
+            connection.execute(STATEMENTS["stop_destinations"], {"why": COPIED})
         values = {"epoch": epoch, "floor": floor, "last_fence": fence}
         connection.execute(SQL["change_writer"], values)
         identity = found.to_json(self._known.nonce)

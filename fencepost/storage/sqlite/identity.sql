@@ -10,7 +10,3 @@ set epoch = :epoch, floor = :floor, last_fence = max(last_fence, :last_fence) wh
 -- name: insert_writer
 insert into fencepost_writer (epoch, incarnation, why, identity, recognised_at)
 values (:epoch, :incarnation, :why, :identity, :now);
-
--- name: stop_destinations
--- what a copy sends again a receiver may not know as sent: a human lets it go on
-update fencepost_destination set stopped = :why;

@@ -1,6 +1,10 @@
 -- Everything that a store consists of, table by table, as another store takes it up: what `copy`
 -- reads, on one snapshot. The columns stand in the order of postgres/arrive.sql.
 
+-- name: all_writer
+-- a file is written by no server: nothing is known of one
+select epoch, incarnation, why, 0, '', 0, '1970-01-01T00:00:00Z', recognised_at from fencepost_writer;
+
 -- name: all_scope
 select scope, policy_version, revoked, retain_seconds from fencepost_scope;
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import fencepost
 from fencepost.commands import Request
+from fencepost.conformance.product_pin import pin
 from fencepost.engine import Call, SystemDraw
 from fencepost.handle import Handle
 from fencepost.issues import OutcomeUnknown
 from fencepost.model import Outcome
 from fencepost.storage.sqlite import scrub
-from helpers.same_file import stamp
 from helpers.sim import audit
 from helpers.sim.ghost import Ghost
 from helpers.sim.laws import Judge, Sent, told
@@ -47,7 +47,7 @@ class Server:
         self.world = world
         self.path = folder / "work.db"
         self.path.write_bytes(template)
-        stamp(self.path)
+        pin(self.path)
         self.ghost = Ghost(world.clock.wall())
         self.judge = Judge(self.ghost, VERBS, settled)
         self.inbox: list[Ask] = []

@@ -163,7 +163,7 @@ PLANTED = {
         signing.well_formed_id, "_ID.fullmatch(text) is not None", "bool(text)",
         signing_laws.test_an_id_with_a_full_stop_cannot_be_signed),
     "a member may stand twice": (
-        reading._once, "len(found) != len(pairs)", "False",
+        reading._json, "_DECODER.decode(text)", "json.loads(text)",
         lambda: reading_laws.test_bytes_that_two_could_read_in_two_ways_are_malformed(
             "a member twice")),
     "an effect that fails is kept": (

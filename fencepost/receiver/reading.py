@@ -194,19 +194,6 @@ def _matching(members: Mapping[str, Any], name: str, form: re.Pattern[str]) -> s
     return value
 
 
-def _json(raw: bytes, what: str) -> Any:
-    try:
-        text = raw.decode("utf-8")
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_constant)
-        if "\\u" in text:
-            json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is no text
-    except RecursionError:
-        raise Malformed(f"{what} is nested too deep") from None
-    except (ValueError, UnicodeError):
-        raise Malformed(f"{what} is not JSON in UTF-8 with each member once") from None
-    return value
-
-
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
@@ -216,3 +203,19 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_constant)
+
+
+def _json(raw: bytes, what: str) -> Any:
+    try:
+        text = raw.decode("utf-8")
+        value = _DECODER.decode(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is no text
+    except RecursionError:
+        raise Malformed(f"{what} is nested too deep") from None
+    except (ValueError, UnicodeError):
+        raise Malformed(f"{what} is not JSON in UTF-8 with each member once") from None
+    return value

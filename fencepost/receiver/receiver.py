@@ -46,7 +46,7 @@ class TryLater(Exception):
 class _EffectFailed(Exception):
     """Carries what an effect has raised past everything that is not the effect's."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error
 
@@ -190,10 +190,10 @@ class Receiver:
     def _run(self, connection: Any, event: Event) -> None:
         try:
             self._effect(connection, event)
-        except Exception as error:
+        except BaseException as error:  # even SystemExit: the desk goes on
             raise _EffectFailed(error) from error
 
-    def _failure(self, store: Store, event: Event, error: Exception) -> Answer:
+    def _failure(self, store: Store, event: Event, error: BaseException) -> Answer:
         """What the sender hears of an effect that raised. What it had done is undone already."""
         if isinstance(error, Reject):
             return answers.problem("rejected", error.detail, {"reason": error.code})

@@ -149,8 +149,11 @@ def outcome_operation(task_id: str, round: int, outcome: str) -> str:
     return f"{task_id}:{round}:{outcome}"
 
 
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+)
+
+
 def canonical(value: Any) -> bytes:
     """JSON in one way only: members in order, no spaces. For ASCII names it is RFC 8785."""
-    return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
-    ).encode()
+    return _ENCODER.encode(value).encode()

@@ -1,9 +1,9 @@
 """When to send to a destination at all. Pure: the time is an argument (seconds, steady).
 
 `Breaker`: closed while it answers; open after it could not be reached, asked for time, or was
-silent again and again. After a pause one delivery is tried, and if that arrives twice as many,
-until all may; so it begins, too. A day's outage costs a try a minute, and what has gathered
-meanwhile is no stampede.
+silent again and again. After a pause one delivery is tried, and with each that arrives one more may
+be under way, so that it is twice as many each time; so it begins, too. A day's outage costs a try a
+minute, and what has gathered meanwhile is no stampede.
 `Rate`: so many a second, evenly.
 """
 
@@ -95,7 +95,7 @@ class Breaker:
             self._generation += 1
             self._room = 1
         self._tries = 0
-        self._room = min(self._most, self._room * 2)
+        self._room = min(self._most, self._room + 1)
 
 
 class Rate:

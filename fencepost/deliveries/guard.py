@@ -123,7 +123,9 @@ def refused(text: str, *, allow_private: bool = False) -> str:
         address = ip_address(text.partition("%")[0])
     except ValueError:
         return f"{text!r} is no address"
-    for each in (address, *_inside(address)):
+    inside = _inside(address)
+    # what is translated on the way is judged by where it ends
+    for each in inside if inside and address in NAT64 else (address, *inside):
         if each.is_multicast or each.is_unspecified:
             return f"{text} is no address of one machine"
         if not allow_private and not _public(each):

@@ -130,7 +130,7 @@ class Desk:
                 passing = self._passing(error)
                 self._store.rollback()
                 if isinstance(error, EffectBroke):
-                    log.critical("%s: %s", job.stream, error)
+                    log.critical("%s: %s", job.stream, error, exc_info=error)
                 elif not passing or tried == TRIES:
                     log.error("%s: not done: %s: %s", job.stream, type(error).__name__, error)
                 if not passing:

@@ -110,7 +110,11 @@ SURE: dict[int, Fault] = {
     ), {}),
     26: ("a cursor skips late commits", (), {"PostgreSQL": NEEDS_POSTGRES}),
     28: ("a row stays in sending", (), {"deliveries": NEEDS_PEER}),
-    30: ("a fresh id for a second try", (), {"deliveries": NEEDS_PEER}),
+    30: ("a fresh id for a second try", held(
+        "receiver_killed",
+        "killed_at_each_step_it_has_both_effect_and_receipt_or_neither",
+        "under_load_and_killed_again_and_again_each_effect_is_there_once",
+    ), {"deliveries": NEEDS_PEER}),
 }  # fmt: skip
 
 RARE: dict[int, Fault] = {

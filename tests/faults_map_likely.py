@@ -151,7 +151,13 @@ LIKELY: dict[int, Fault] = {
         "under_random_kills_every_task_ends_once_with_one_receipt_and_none_is_lost",
     ), {}),
     68: ("a webhook reaches inside", (), {"deliveries": NEEDS_PEER}),
-    70: ("a signature over other bytes", (), {"deliveries": NEEDS_PEER}),
+    70: ("a signature over other bytes", held(
+        "receiver_signing",
+        "every_changed_byte_of_what_is_signed_is_seen",
+        "a_secret_is_rotated_by_signing_with_both_for_a_while",
+    ) + held(
+        "receiver_reading", "the_bytes_are_those_of_rfc_8785",
+    ), {"deliveries": NEEDS_PEER}),
     72: ("time hashed finer than stored", held(
         "faults_audit",
         "a_thousand_entries_verify_after_a_restart_and_from_a_fresh_process",

@@ -126,7 +126,7 @@ class Desk:
             try:
                 (answer,) = self._together([job])
                 return answer
-            except Exception as error:  # noqa: BLE001 - the sender is told to try again
+            except Exception as error:
                 passing = self._passing(error)
                 self._store.rollback()
                 if isinstance(error, EffectBroke):

@@ -300,6 +300,26 @@ TAMPERINGS: dict[str, tuple[str, set[str], str | None]] = {
         "update fencepost_token set revoked_at = null where revoked_at is not null",
         {"token"}, None,
     ),
+    "a destination at another place": (
+        "update fencepost_destination set address = 'https://thief.example/'",
+        {"destination"}, None,
+    ),
+    "a destination of another class": (
+        "update fencepost_destination set class = 'idempotent' where class = 'fenced'",
+        {"destination"}, None,
+    ),
+    "a destination signed for by somebody else": (
+        "update fencepost_destination set secrets = '[]' where secrets <> '[]'",
+        {"destination"}, None,
+    ),
+    "a destination that was moved on": (
+        "update fencepost_destination set sequence = sequence + 1",
+        {"destination"}, None,
+    ),
+    "a destination without its row": (
+        "delete from fencepost_destination where class = 'unfenced'",
+        {"destination"}, None,
+    ),
     "a token without its row": (
         "delete from fencepost_token where actor = 'w'",
         {"token"}, None,

@@ -83,6 +83,7 @@ def every_verb(fp: Handle, clock: FakeClock) -> dict[str, str]:
     fp.destination_advance("parcels", expected_sequence=0, sequence=1, head="0f" * 32)
     fp.destination_set("letters", "command:[\"post\"]", class_="unfenced")
     fp.destination_set("letters", stopped="no stamps")
+    fp.destination_set("letters", stopped=None)
     fp.clock_reset()
     adopted(fp, clock, ids)
     fp.claim("next", worker_id="w", limit=2, idempotency_key="claim-1")

@@ -270,6 +270,26 @@ def test_a_late_commit_is_skipped_by_no_sealer_and_comes_behind(two):
         two.fp.prove(receipt).check()
 
 
+def test_no_number_is_passed_over_while_who_has_drawn_it_still_runs(two):
+    settled = two.other._store._main.settled
+    two.fp.enqueue(QUEUE, 0)
+    with two.holding_key("slow"):
+        slow = two.go(two.fp.enqueue, QUEUE, 1, idempotency_key="slow")
+        two.waiting(1)
+        for n in range(3):
+            two.other.enqueue(QUEUE, n)
+            two.other.seal()
+        held = settled.since
+    late = slow.result(30)
+    two.other.seal()
+    assert two.order()[-1] == late.number
+    assert held <= late.number
+    for n in range(2):
+        two.other.enqueue(QUEUE, n)
+        two.other.seal()
+    assert settled.since > late.number
+
+
 def test_a_tasks_own_entries_stand_in_the_tree_in_the_order_of_its_life(two):
     """Whatever other entries come late between them."""
     ids = {two.fp.enqueue(QUEUE, 0).task_id, two.fp.enqueue("quick", 0).task_id}

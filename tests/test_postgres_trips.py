@@ -9,6 +9,7 @@ import fencepost
 from fencepost.commands import Claim, NewTask, Request
 from fencepost.storage import loading
 from fencepost.storage.postgres import talk
+from fencepost.storage.steps import one, together
 
 LOCKING = {"hold_alone", "store_shared", "tasks_by_id", "tasks_by_key"}
 
@@ -114,3 +115,15 @@ def test_numbers_are_drawn_once_and_after_the_time_and_the_locks(fp, trips):
             if name in LOCKING or name == "clock"
         ), names
 
+
+def test_a_statement_may_be_asked_twice_in_the_first_round_trip_that_knows_it(fp):
+    asks = [one("node", level=0, position=place) for place in (0, 1)]
+    fp.seal()
+    with fp._store.snapshot() as read:
+        (first,), second = read(answers(asks))
+    assert len(first[0]) == 32
+    assert second == []
+
+
+def answers(asks):
+    return (yield together(asks))

@@ -131,7 +131,8 @@ class Writer:
             pass
 
     def _unsealed_after_a_slice(self) -> int:
-        self._unsealed = self.store.seal(self.transactor.clock.wall(), SEAL_AT_ONCE)
+        more = self.store.seal(self.transactor.clock.wall(), SEAL_AT_ONCE)
+        self._unsealed = max(1, self._unsealed - SEAL_AT_ONCE) if more else 0
         return self._unsealed
 
     def _gather(self, first: Call) -> list[Call]:

@@ -82,7 +82,7 @@ class Journal(Verbs):
         return self._sealed()
 
     def _sealed(self) -> Checkpoint:
-        left = 1
+        left = True
         while left and not self._store.read_only:
             with self._store.turn():
                 left = self._store.seal(self.now(), SEAL_AT_ONCE)

@@ -153,9 +153,9 @@ class Store(Protocol):
     def reading(self) -> AbstractContextManager[Any]:
         """All `read`s inside see one snapshot."""
 
-    def seal(self, now: int, limit: int) -> int:
+    def seal(self, now: int, limit: int) -> bool:
         """Put up to `limit` committed entries into the tree, inside an own transaction, and
-        write the checkpoint. Returns how many were left unsealed."""
+        write the checkpoint. Returns whether more are left unsealed."""
 
     def tidy(self, *, erased: bool) -> bool:
         """What has to be done inside a turn after a commit: checkpoints of the log. After an

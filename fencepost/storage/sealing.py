@@ -8,9 +8,11 @@ another, since each is numbered after the one before is committed."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from fencepost.issues import JournalBroken
 from fencepost.journal import checkpoint, tree
-from fencepost.storage.steps import Steps, many, one
+from fencepost.storage.steps import Ask, Steps, many, one, together
 
 
 class Known:
@@ -23,12 +25,14 @@ class Known:
         return self.nodes[level, index]
 
 
-def seal(now: int, limit: int) -> Steps[int]:
-    """Seal up to `limit` entries. Returns how many are left."""
-    ((size,),) = yield one("tree_size")
-    rows = yield one("unsealed", size=size, limit=limit)
-    ((writer_id, *_),) = yield one("store")
-    if rows:
+def seal(now: int, limit: int, since: int = 0) -> Steps[int | None]:
+    """Seal up to `limit` entries of those that are numbered from `since` on. Returns the number of
+    the last one where more are left (to count them would take the longer the more there are)."""
+    ((size,),), ((writer_id, *_),), heads = yield together(
+        [one("tree_size"), one("store"), one("last_checkpoint")]
+    )
+    found = yield one("unsealed", size=size, since=since, limit=limit + 1)
+    if rows := found[:limit]:
         leaves, numbers = [], []
         for expected, (place, number, body) in enumerate(rows, start=size + 1):
             if place != expected or body is None:
@@ -44,26 +48,28 @@ def seal(now: int, limit: int) -> Steps[int]:
         ])  # fmt: skip
         if written != len(nodes):
             raise JournalBroken("an entry's number is not that of its place in the tree")
-        yield from _checkpoint(now, writer_id, size + len(leaves), known)
-    ((left,),) = yield one("unsealed_count")
-    return int(left)
+        yield _checkpoint(now, writer_id, size + len(leaves), known, heads)
+    return int(rows[-1][1]) if len(found) > limit else None
 
 
 def frontier(size: int) -> Steps[Known]:
     """The perfect subtrees that make up a tree of `size`, one a bit."""
     known = Known()
+    places = []
     done = 0
     for level in reversed(range(size.bit_length())):
         if size >> level & 1:
-            index = done >> level
-            ((hash_,),) = yield one("node", level=level, position=index)
-            known.nodes[level, index] = hash_
+            places.append((level, done >> level))
             done += 1 << level
+    asks = [one("node", level=level, position=index) for level, index in places]
+    found = (yield together(asks)) if asks else []
+    for place, ((hash_,),) in zip(places, found, strict=True):
+        known.nodes[place] = hash_
     return known
 
 
-def _checkpoint(now: int, writer_id: str, size: int, known: Known) -> Steps[None]:
-    rows = yield one("last_checkpoint")
+def _checkpoint(now: int, writer_id: str, size: int, known: Known, rows: list[Any]) -> Ask:
+    """After the `rows` of the last one."""
     before = checkpoint.parse(rows[0][2]) if rows else None
     head = checkpoint.Checkpoint(
         f"fencepost/{writer_id}",
@@ -72,4 +78,4 @@ def _checkpoint(now: int, writer_id: str, size: int, known: Known) -> Steps[None
         None if before is None else before.size,
         None if before is None else before.sha256(),
     )
-    yield one("insert_checkpoint", size=size, sealed_at=now, body=head.text())
+    return one("insert_checkpoint", size=size, sealed_at=now, body=head.text())

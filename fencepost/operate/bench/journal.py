@@ -148,9 +148,9 @@ def _seal(handle: Handle) -> tuple[int, float]:
     """Seal all that is waiting. Returns the number of entries and the seconds."""
     store: Any = handle._store
     now = SystemClock().wall()
+    number: int = handle.about()["unsealed"]
     with store.turn():
-        left = first = store.seal(now, 1)
         began = perf_counter()
-        while left:
-            left = store.seal(now, SEAL_AT_ONCE)
-        return first, perf_counter() - began
+        while store.seal(now, SEAL_AT_ONCE):
+            pass
+        return number, perf_counter() - began

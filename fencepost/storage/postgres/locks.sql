@@ -125,6 +125,7 @@ select pg_advisory_xact_lock(hashtext(current_schema() || '.fencepost_tombstone'
 select (extract(epoch from clock_timestamp()) * 1000000)::bigint;
 
 -- name: numbers
+-- The transaction's own number first: who sees a number drawn sees who has drawn it (settled.py).
 select pg_current_xact_id()::text,
     array(select nextval('fencepost_fence_number') from generate_series(1, %(fences)s::int)),
     array(select nextval('fencepost_task_number') from generate_series(1, %(tasks)s::int)),
@@ -163,6 +164,16 @@ from unnest(%(places_1)s::text[], %(places_2)s::text[]) v (scope, queue);
 -- name: sealer
 -- one at a time puts entries into the tree
 select pg_advisory_xact_lock(hashtext(current_schema() || '.fencepost_node'), 1);
+
+-- name: last_number
+-- settled.py: of the entries
+select case when is_called then last_value else 0 end from fencepost_entry_number;
+
+-- name: running
+-- settled.py: the oldest transaction that runs, and which would be the next. A statement later than
+-- last_number: who has drawn a number by then has begun before this.
+select pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+    pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
 
 -- name: raise_mark
 update fencepost_store set mark = greatest(mark, %(now)s) where id = 1;

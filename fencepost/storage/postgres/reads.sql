@@ -69,7 +69,8 @@ order by n.position limit %(limit)s;
 -- (place in the tree from 1, number, bytes) of those that come next: a task's own entries follow
 -- one another, since each is committed before the next is numbered
 select %(size)s + row_number() over (order by u.number), u.number, e.body
-from (select number from fencepost_unsealed order by number limit %(limit)s) u
+from (select number from fencepost_unsealed where number >= %(since)s
+    order by number limit %(limit)s) u
     left join lateral (
         select body from fencepost_entry where number = u.number offset 0) e on true
 order by u.number;

@@ -26,8 +26,9 @@ from fencepost.storage.postgres.connect import connect, ended
 from fencepost.storage.postgres.driver import STATEMENTS, Connection, in_our_words, reader, run
 from fencepost.storage.postgres.hints import Hinted, Hints
 from fencepost.storage.postgres.servertime import ServerClock
+from fencepost.storage.postgres.settled import Settled
 from fencepost.storage.postgres.transaction import PostgresTransaction
-from fencepost.storage.steps import Read, Steps, rows_of
+from fencepost.storage.steps import Read, Steps, one, rows_of, together
 
 log = Log("fencepost.storage")
 
@@ -42,6 +43,10 @@ class OwnTransaction(PostgresTransaction):
     beginning."""
 
     _met = False
+
+    def __init__(self, connection: Connection, where: str, clock: Clock | None) -> None:
+        super().__init__(connection, where, clock)
+        self.settled = Settled()
 
     def begin(self) -> None:
         if self._met:
@@ -59,6 +64,7 @@ class OwnTransaction(PostgresTransaction):
     def recognise(self) -> None:
         with in_our_words(self.where):
             writer.recognise(self.connection, self.wall())
+        self.settled = Settled()
 
 
 class PostgresStore:
@@ -215,21 +221,22 @@ class PostgresStore:
 
     # -- the journal's tree
 
-    def seal(self, now: int, limit: int) -> int:
+    def seal(self, now: int, limit: int) -> bool:
         """Raises Unavailable alone: what is not known to be sealed is sealed by whoever is next."""
         with self.transaction() as main:
             try:
                 main.begin()
-                left = main.run(_sealed(main.wall(), limit))
+                last = main.run(_sealed(main.wall(), limit, main.settled))
                 main.commit()
+                main.settled.sealed(last)
             except (Conflict, OutcomeUnknown) as error:
                 raise Unavailable(f"the journal could not be sealed, try again: {error}") from error
             finally:
                 main.rollback()
-        return left
+        return last is not None
 
     def listed(self) -> None:
-        ((left,),) = self.read(rows_of("unsealed_count"))
+        left = bool(self.read(rows_of("unsealed", size=0, since=self._main.settled.since, limit=1)))
         while left:
             left = self.seal(0, SEAL_AT_ONCE)
 
@@ -284,11 +291,13 @@ class PostgresStore:
                 connection.close()
 
 
-def _sealed(now: int, limit: int) -> Steps[int]:
+def _sealed(now: int, limit: int, settled: Settled) -> Steps[int | None]:
     """One sealer at a time; it also carries the mark forward, which commits leave alone."""
     yield from rows_of("sealer")
     yield from rows_of("raise_mark", now=now)
-    return (yield from sealing.seal(now, limit))
+    ((last,),), (running,) = yield together([one("last_number"), one("running")])
+    settled.looking(last, *running)
+    return (yield from sealing.seal(now, limit, settled.since))
 
 
 def open_store(url: str, *, create: bool, clock: Clock | None) -> PostgresStore:

@@ -90,12 +90,14 @@ def exchange(link: Link, asks: list[Ask]) -> Talk[list[Any]]:
     first, link.first = link.first, []
     commands: list[Callable[[], None]] = []
     expected: list[tuple[Ask | None, bytes]] = []
+    prepared = set(link.prepared)
     for ask in (*first, *asks):
         known = _KNOWN[ask.name]
         values = _values(known, ask)
         if values is None:  # a list is empty, and so is the answer
             continue
-        if link.prepares and known.name not in link.prepared:
+        if link.prepares and known.name not in prepared:
+            prepared.add(known.name)
             commands.append(partial(link.pgconn.send_prepare, known.name, known.sql))
             expected.append((None, known.name))
         commands.append(_query(link, known, values))

@@ -61,7 +61,7 @@ from fencepost_entry where number > :after order by number limit :limit;
 -- name: unsealed
 -- (place in the tree from 1, number, bytes) of those that come next
 select number, number, body from fencepost_entry
-where number > :size order by number limit :limit;
+where number > :size and number >= :since order by number limit :limit;
 
 -- name: unsealed_count
 select last_entry - (select coalesce(max(position), -1) + 1 from fencepost_node where level = 0)

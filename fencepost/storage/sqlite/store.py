@@ -184,16 +184,16 @@ class SqliteStore:
 
     # -- the journal's tree, the log, the file
 
-    def seal(self, now: int, limit: int) -> int:
+    def seal(self, now: int, limit: int) -> bool:
         with self.transaction() as main:
             main.begin()
             try:
-                left = main.run(sealing.seal(now, limit))
+                last = main.run(sealing.seal(now, limit))
                 main.commit()
             except BaseException:
                 main.rollback()
                 raise
-        return left
+        return last is not None
 
     def tidy(self, *, erased: bool) -> bool:
         if self.path == MEMORY or self.read_only:

@@ -26,6 +26,7 @@ DERANDOMIZED = settings(
 )  # fmt: skip
 FULL = {verb: {"verb": verb, **LEAST[verb], **MORE.get(verb, {})} for verb in LEAST}
 FULL["claim"] |= {"task_id": UNKNOWN}
+FULL["import"] |= {"result_sha256": "0f" * 32}
 FULL["scope.set_policy"] |= {"policy_version": 1}
 
 

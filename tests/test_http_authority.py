@@ -54,6 +54,8 @@ def command(verb: str, task_id: str) -> Json:
         "submit": {**lease, "result": 1},
         "resolve": {"task_id": task_id, "to": "retry"},
         "review": {"task_id": task_id, "revision": 1, "verdict": "accepted"},
+        "import": {"task_id": task_id, "revision": 1, "epoch": 0, "fencing_token": 7,
+                   "final": True, "result": 1, "evidence": "there"},
         "sweep": {"queue": "q"}, "purge": {"queue": "q"},
         "queue.set": {"queue": "q", "settings": {"lease_seconds": 60}},
         "scope.set_policy": {"retain_seconds": None},

@@ -11,6 +11,7 @@ import inspect
 import logging
 
 import helpers.laws_destinations
+import helpers.laws_owing
 import helpers.laws_people
 import helpers.laws_purge
 import helpers.laws_remarks
@@ -20,6 +21,7 @@ from helpers import faults, guards, lookups
 from helpers.laws import LAWS
 from helpers.mutants import MACHINE, RULES
 from helpers.mutants_destinations import DESTINATIONS
+from helpers.mutants_owing import OWING_FAULTS
 from helpers.mutants_tokens import TOKENS
 from helpers.stand import Stand
 
@@ -51,7 +53,7 @@ def found_by(law):
     return None
 
 
-PLANTED = [*RULES, *MACHINE, *TOKENS, *DESTINATIONS]
+PLANTED = [*RULES, *MACHINE, *TOKENS, *DESTINATIONS, *OWING_FAULTS]
 
 
 @pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
@@ -75,7 +77,7 @@ def test_every_rule_is_taken_away_once():
         if inspect.isfunction(function) and function.__module__ == module.__name__
         and function.__annotations__.get("return") == "str | None"
     }  # fmt: skip
-    planted = [*RULES, *TOKENS, *DESTINATIONS]
+    planted = [*RULES, *TOKENS, *DESTINATIONS, *OWING_FAULTS]
     taken = {m.name.removesuffix(" never refuses") for m in planted if "never refuses" in m.name}
     assert taken == rules
 

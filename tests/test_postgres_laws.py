@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import helpers.laws_destinations
+import helpers.laws_owing
 import helpers.laws_people
 import helpers.laws_purge
 import helpers.laws_remarks

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from fencepost import canonical
 from fencepost.canonical import Json
 from fencepost.cli import inputs
 from fencepost.cli.interrupts import Interrupts
@@ -19,7 +20,16 @@ from fencepost.issues import InvalidRequest
 from fencepost.parts import build
 
 AT_ONCE = 100
-OF_AN_EVENT = ("task_id", "revision", "epoch", "fencing_token", "final", "result", "at")
+OF_AN_EVENT = (
+    "task_id",
+    "revision",
+    "epoch",
+    "fencing_token",
+    "final",
+    "result",
+    "result_sha256",
+    "at",
+)
 
 
 def import_(args: Namespace, out: Out) -> int:
@@ -98,7 +108,17 @@ def command_of(given: Json, what: str) -> Import | None:
     if "fence" in given and "fencing_token" not in given:  # as receipts name it
         given["fencing_token"] = given.pop("fence")
     given.pop("verb", None)
-    return build(Import, given, what)
+    return build(Import, _agreeing(given, what), what)
+
+
+def _agreeing(given: dict[str, Any], what: str) -> dict[str, Any]:
+    """Without the digest of a result that is there, whose digest it is."""
+    told = given.get("result_sha256")
+    if told is None or "result" not in given:
+        return given
+    if canonical.sha256(canonical.dumps(given["result"])).hex() != told:
+        raise InvalidRequest(f"{what}: result_sha256 is not that of the result's RFC 8785 form")
+    return {name: value for name, value in given.items() if name != "result_sha256"}
 
 
 def _of_receipt(given: dict[str, Any], what: str) -> Import | None:
@@ -109,4 +129,4 @@ def _of_receipt(given: dict[str, Any], what: str) -> Import | None:
     if event.get("outcome", "result") != "result":
         return None
     members = {name: event[name] for name in OF_AN_EVENT if name in event}
-    return build(Import, {**members, "evidence": given}, what)
+    return build(Import, {**_agreeing(members, what), "evidence": given}, what)

@@ -12,7 +12,6 @@ import json
 import re
 from datetime import datetime, timedelta
 from decimal import Decimal
-from hashlib import sha256
 from typing import Any
 
 MOST_BYTES, LARGEST = 64 * 1024 * 1024, 10**15 - 1
@@ -272,14 +271,12 @@ def read_command(body: str, who: Row, key: str | None) -> Row:
     if type(verb) is not str or verb not in VERBS or not has_shape(given, VERBS[verb]):
         raise Malformed(f"{verb!a:.40}: not an object of {VERBS.get(str(verb), 'a known verb')}")
     c = Row(given, verb=verb)
-    own = sha256(canonical(c.result).encode()).hexdigest() if verb == "import" else None
-    digest = own if "result" in c else c.result_sha256  # what is known of the result of an import
     together = {
         "claim": ("queues" in c) != ("task_id" in c),
         "resolve": (c.to == "done") == ("evidence" in c),
         "review": not (c.requeue and c.verdict == "accepted"),
         "scope.set_policy": len(c) > 1,
-        "import": digest is not None and c.result_sha256 in (None, digest),
+        "import": ("result" in c) != ("result_sha256" in c),
     }
     if not together.get(verb, True):
         raise Malformed(f"{verb}: these members do not go together")

@@ -51,9 +51,7 @@ MORE = {
     "fail": {"then": "block", "reason": "no luck", "retry_seconds": 0},
     "resolve": {"to": "done", "evidence": None},
     "review": {"verdict": "rejected", "requeue": True},
-    "import": {"at": "2026-01-01T00:00:00.000000Z", "final": False,
-               "result_sha256":
-                   "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"},
+    "import": {"at": "2026-01-01T00:00:00.000000Z", "final": False},
     "sweep": {"queue": "q", "limit": 200},
     "purge": {"queue": "q", "limit": 1},
     "scope.set_policy": {"retain_seconds": 0},

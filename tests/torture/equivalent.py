@@ -44,8 +44,8 @@ SAME: dict[str, str] = {
         for function, line in (
             ("claims.spent", ("over = [row for row in found if lapsed(row, "
              "batch.moment(row.scope))]")),
-            ("claims.sweep", ("rows = [row for row in found if lapsed(row, "
-             "batch.moment(row.scope))][:command.limit]")),
+            ("claims.sweep", ("over = [row for row in found if lapsed(row, "
+             "batch.moment(row.scope))]")),
             ("claims.Candidates._free", "overdue = lapsed(row, self.batch.moment(row.scope))"),
             ("fold.live_leases", ("return [row for task_id, fence in verdict.claimed if "
              "(row := loaded.tasks.get(task_id)) is not None and row.state == 'leased' and "

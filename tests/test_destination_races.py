@@ -93,6 +93,19 @@ def test_who_changes_a_destination_is_alone(two, change):
     assert found.sequence == 1 and (found.stopped == "no stamps") != bool(found.secrets)
 
 
+def test_a_stop_waits_for_the_claims_that_have_not_seen_it(two):
+    two.lease().complete(1)
+    dispatcher = two.fp.as_caller("d", "dispatcher")
+    with two.holding_key("early", "d"):
+        early = two.go(dispatcher.claim, OUT, worker_id="d", idempotency_key="early")
+        two.waiting(1)
+        stopping = two.go(two.other.destination_set, OUT, stopped="no stamps")
+        two.waiting(2)
+        assert not stopping.done()
+    assert len(early.result(30)) == 1
+    stopping.result(30)
+
+
 def test_after_an_acknowledged_stop_no_claim_is_accepted(two):
     two.lease().complete(1)
     two.fp.destination_set(OUT, stopped="no stamps")

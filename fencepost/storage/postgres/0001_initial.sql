@@ -1,13 +1,14 @@
 -- Fencepost's tables, version 1, as in sqlite/0001_initial.sql. What differs: transactions run
 -- side by side, so numbers come from sequences (with gaps), `fencepost_node` says which entry
 -- stands at which place of the tree, and `fencepost_unsealed` which entries have none yet. The
--- store's row says which server it was last written by (guard.py).
+-- store's row says which server it was last written by (guard.py). Text is compared by its bytes,
+-- whatever language the database is in: order and indexes are the same everywhere, and stay so.
 
 create table fencepost_store (
     id smallint primary key check (id = 1),
-    product text not null check (product = 'fencepost'),
+    product text collate "C" not null check (product = 'fencepost'),
     schema_version integer not null,
-    writer_id text not null,
+    writer_id text collate "C" not null,
     epoch bigint not null check (epoch >= 0),
     floor bigint not null check (floor between 0 and epoch),
     mark bigint not null,
@@ -15,14 +16,14 @@ create table fencepost_store (
     secret bytea not null check (length(secret) = 32),
     incarnation uuid not null,
     system_identifier bigint not null,
-    timeline text not null,
+    timeline text collate "C" not null,
     database_oid bigint not null,
     started_at timestamptz not null
 );
 
 create table fencepost_migration (
     version integer primary key,
-    sha256 text not null,
+    sha256 text collate "C" not null,
     applied_at bigint not null
 );
 
@@ -30,9 +31,9 @@ create table fencepost_migration (
 create table fencepost_writer (
     epoch bigint primary key,
     incarnation uuid not null,
-    why text not null,
+    why text collate "C" not null,
     system_identifier bigint not null,
-    timeline text not null,
+    timeline text collate "C" not null,
     database_oid bigint not null,
     started_at timestamptz not null,
     recognised_at bigint not null
@@ -45,7 +46,7 @@ create sequence fencepost_entry_number as bigint;
 create sequence fencepost_queue_number as bigint increment by 1000;
 
 create table fencepost_scope (
-    scope text primary key,
+    scope text collate "C" primary key,
     policy_version bigint not null,
     revoked smallint not null check (revoked in (0, 1)),
     retain_seconds bigint
@@ -53,33 +54,33 @@ create table fencepost_scope (
 
 create table fencepost_queue (
     id bigint primary key,
-    scope text not null,
-    queue text not null,
+    scope text collate "C" not null,
+    queue text collate "C" not null,
     is_destination smallint not null check (is_destination in (0, 1)),
-    settings text not null,
+    settings text collate "C" not null,
     unique (scope, queue)
 );
 
 create table fencepost_destination (
     queue_id bigint primary key,
-    address text not null,
-    class text not null,
-    options text not null,
-    secrets text not null,
-    stopped text,
+    address text collate "C" not null,
+    class text collate "C" not null,
+    options text collate "C" not null,
+    secrets text collate "C" not null,
+    stopped text collate "C",
     sequence bigint not null check (sequence between 0 and 999999999999999),
-    head text,
+    head text collate "C",
     heard bigint not null,
-    announced text
+    announced text collate "C"
 );
 
 create table fencepost_token (
-    token_id text primary key,
+    token_id text collate "C" primary key,
     sha256 bytea not null check (length(sha256) = 32),
-    scope text not null,
-    kind text not null,
-    actor text not null,
-    queues text,
+    scope text collate "C" not null,
+    kind text collate "C" not null,
+    actor text collate "C" not null,
+    queues text collate "C",
     created_at bigint not null,
     expires_at bigint,
     revoked_at bigint
@@ -91,10 +92,10 @@ create index fencepost_token_scope on fencepost_token (scope);
 -- `place` and `rank` are physical, as in sqlite/0001_initial.sql.
 create table fencepost_task (
     id bigint primary key,
-    task_id text not null,
+    task_id text collate "C" not null,
     queue_id bigint not null,
-    key text,
-    state text not null,
+    key text collate "C",
+    state text collate "C" not null,
     place smallint not null,
     rank bigint not null,
     priority integer not null,
@@ -106,7 +107,7 @@ create table fencepost_task (
     fence bigint not null check (fence between 0 and 999999999999999),
     epoch bigint not null,
     policy_version bigint not null,
-    worker_id text check (worker_id is not null or place <> 2),
+    worker_id text collate "C" check (worker_id is not null or place <> 2),
     granted_at bigint not null,
     lease_expires_at bigint not null,
     created_at bigint not null,
@@ -144,7 +145,7 @@ create table fencepost_result (
     round integer not null,
     sha256 bytea,
     entry bigint not null,
-    commitment text not null,
+    commitment text collate "C" not null,
     body bytea,
     primary key (task, revision)
 );
@@ -153,7 +154,7 @@ create unique index fencepost_result_once on fencepost_result (task, round, sha2
 
 create table fencepost_entry (
     number bigint primary key,
-    key text,
+    key text collate "C",
     task bigint,
     request_id bigint,
     body bytea,
@@ -196,10 +197,10 @@ create table fencepost_refused (
     id bigint generated always as identity primary key,
     queue_id bigint not null,
     task bigint not null,
-    worker_id text not null,
+    worker_id text collate "C" not null,
     fence bigint not null,
     refused_at bigint not null,
-    issues text not null,
+    issues text collate "C" not null,
     sha256 bytea not null,
     body bytea not null,
     unique (task, sha256)

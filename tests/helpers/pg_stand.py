@@ -6,6 +6,8 @@ no row but the store's own, sequences at their beginning, the first epoch.
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,6 +36,7 @@ class Pool:
 
     def __init__(self) -> None:
         self._free: list[tuple[str, psycopg.Connection[Any]]] = []
+        self._owner = os.getpid()
 
     def take(self) -> tuple[str, psycopg.Connection[Any]]:
         """(the URL of an empty store, a connection to it)."""
@@ -49,8 +52,16 @@ class Pool:
         """It may be emptied and used again: nobody is connected."""
         self._free.append((url, connection))
 
+    def close(self) -> None:
+        """Close what was given back, at the end of the process that has made it."""
+        if self._owner == os.getpid():
+            for _, connection in self._free:
+                connection.close()
+            self._free.clear()
+
 
 POOL = Pool()
+atexit.register(POOL.close)
 
 
 def empty(connection: psycopg.Connection[Any]) -> None:

@@ -8,6 +8,7 @@ from fencepost.clock import to_rfc3339
 from fencepost.record import dataclass, fields
 
 INSTALLED, STARTED, COPIED = "installed", "started", "copied"
+RESTORED, ADOPTED = "restored", "adopted"  # a person has said so
 UNHEARD = 16
 
 

@@ -17,7 +17,7 @@ from fencepost.journal import checkpoint, tree
 from fencepost.journal.checkpoint import Checkpoint
 from fencepost.machine.batch import refuse
 from fencepost.machine.rows import Stored
-from fencepost.model import Caller, Outcome, Receipt, StoreState, Task
+from fencepost.model import Caller, Outcome, Receipt, StoreState, Task, Writer
 from fencepost.record import dataclass
 from fencepost.rules import authority
 from fencepost.storage import reading
@@ -283,6 +283,20 @@ class Journal(Verbs):
         where the store has turns. Raises Unavailable if it did not come in time."""
         self._of_the_store("operator")
         return self._store.turn(seconds)
+
+    def begin_writer(self, why: str, heard: int = 0) -> Writer:
+        """Another writer begins (`lineage.RESTORED`, `ADOPTED`): a new incarnation, an epoch above
+        every one that was `heard` of. Every lease ends and every destination stands still.
+        `operate.restore` is what people use. Raises Forbidden to all but the operator."""
+        self._of_the_store("operator")
+        self._store.begin_writer(why, heard)
+        return self._store.read(reading.writers())[-1]
+
+    def scope_names(self) -> list[str]:
+        """Every scope of the store. Raises Forbidden to all but operator and auditor of them
+        all."""
+        self._of_the_store(*authority.SEES_ALL)
+        return sorted(name for name, *_ in self._store.read(rows_of("all_scopes")))
 
     def _only(self, *kinds: str) -> None:
         """For these kinds, and for who is of the whole scope."""

@@ -147,6 +147,10 @@ class Store(Protocol):
     def recognise(self) -> None:
         """After AnotherServer on a connection that was borrowed: know who writes now."""
 
+    def begin_writer(self, why: str, heard: int) -> None:
+        """A person says that another writer begins: a new epoch above each that was `heard` of, and
+        incarnation; leases of before have ended, destinations stand still."""
+
     def read(self, steps: Steps[T]) -> T:
         """Run reading steps on a snapshot of what is committed, without waiting for a turn."""
 

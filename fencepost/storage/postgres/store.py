@@ -61,9 +61,9 @@ class OwnTransaction(PostgresTransaction):
             self._met = True
             raise
 
-    def recognise(self) -> None:
+    def recognise(self, named: str | None = None, heard: int = 0) -> None:
         with in_our_words(self.where):
-            writer.recognise(self.connection, self.wall())
+            writer.recognise(self.connection, self.wall(), named, heard)
         self.settled = Settled()
 
 
@@ -134,6 +134,10 @@ class PostgresStore:
         if not row[-1]:
             with self.transaction() as main:
                 main.recognise()
+
+    def begin_writer(self, why: str, heard: int) -> None:
+        with self.transaction() as main:
+            main.recognise(why, heard)
 
     def _look_around(self) -> tuple[Any, ...]:
         ((cluster, database, started_at, schema, *_),) = self.read(rows_of("place_of_connection"))

@@ -43,22 +43,25 @@ def server(connection: Connection) -> Server:
     return Server(*_rows(connection, "server")[0])
 
 
-def recognise(connection: Connection, wall: int) -> None:
-    """A new epoch if this is not the server that has written last; one winner."""
+def recognise(
+    connection: Connection, wall: int, named: str | None = None, heard: int = 0
+) -> None:
+    """A new epoch if this is not the server that has written last, or somebody has `named` why;
+    then above every epoch that was `heard` of. One winner."""
     with connection.transaction():
         _rows(connection, "settings")
         _rows(connection, "hold_alone")
         ((*known, epoch, floor),) = _rows(connection, "known_server")
         found = server(connection)
-        why = changed(known, found)
+        why = named or changed(known, found)
         if why is None:
             return
         before = floor
-        epoch, floor = following(why, epoch, floor)
+        epoch, floor = following(why, max(epoch, heard), floor)
         if floor != before:
             _rows(connection, "end_leases", now=wall, floor=floor)
-        if why in COPIES:
-            _rows(connection, "stop_destinations", why=COPIED)
+        if named is not None or why in COPIES:
+            _rows(connection, "stop_destinations", why=named or COPIED)
         _rows(connection, "raise_fences", least=epoch << 32)
         _rows(connection, "raise_numbers")
         _rows(connection, "recognise", epoch=epoch, floor=floor, **found.columns())

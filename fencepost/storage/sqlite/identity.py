@@ -179,12 +179,15 @@ class Identity:
 
     # -- it is opened, or found to be another
 
-    def recognise(self, connection: sqlite3.Connection, now: int) -> None:
-        """A new epoch if this is not the file that was written last."""
+    def recognise(
+        self, connection: sqlite3.Connection, now: int, named: Change | None = None, heard: int = 0
+    ) -> None:
+        """A new epoch if this is not the file that was written last, or somebody has `named` why;
+        then above every epoch that was `heard` of."""
         try:
             connection.execute(STATEMENTS["begin"])
             try:
-                change = self._recognised(connection, now)
+                change = self._recognised(connection, now, named, heard)
                 if change is not None:
                     connection.execute(STATEMENTS["commit"])
             finally:
@@ -198,10 +201,12 @@ class Identity:
             log.warning("%s: another writer (%s: %s): epoch %d", self.place.path, change.why,
                         change.evidence, self._known.epoch)  # fmt: skip
 
-    def _recognised(self, connection: sqlite3.Connection, now: int) -> Change | None:
+    def _recognised(
+        self, connection: sqlite3.Connection, now: int, named: Change | None, heard: int
+    ) -> Change | None:
         state, known = _stored(connection)
         found, record = read(self.place), self.sidecar.read()
-        change = judged(known, found, record, state)
+        change = named or judged(known, found, record, state)
         if record is not None:
             self._known = replace(
                 record, epoch=max(record.epoch, state.epoch),
@@ -209,14 +214,14 @@ class Identity:
             )  # fmt: skip
         if change is None:
             return None
-        heard = max(state.epoch, self._known.epoch, self._known.high >> 32)
+        heard = max(heard, state.epoch, self._known.epoch, self._known.high >> 32)
         epoch, floor = following(change.why, heard, state.floor)
         fence = max(state.last_fence, epoch << 32)
-        if change.why == COPIED:
+        if change.why != STARTED:
             # the nonce first: should we die before the commit, it is seen again that this is a copy
             self._write(Record(_uuid(), self._known.number, 0, fence, fence + BLOCK, 0))
             connection.execute(STATEMENTS["end_leases"], {"now": state.mark, "floor": floor})
-            connection.execute(STATEMENTS["stop_destinations"], {"why": COPIED})
+            connection.execute(STATEMENTS["stop_destinations"], {"why": change.why})
         values = {"epoch": epoch, "floor": floor, "last_fence": fence}
         connection.execute(SQL["change_writer"], values)
         identity = found.to_json(self._known.nonce)

@@ -20,7 +20,7 @@ from fencepost.storage.port import BorrowedAsync
 from fencepost.storage.sqlite import copying, schema, scrub
 from fencepost.storage.sqlite.connect import BUSY_SECONDS, connect
 from fencepost.storage.sqlite.driver import STATEMENTS, explained, run
-from fencepost.storage.sqlite.identity import Identity
+from fencepost.storage.sqlite.identity import Change, Identity
 from fencepost.storage.sqlite.place import Place
 from fencepost.storage.sqlite.transaction import Borrowed, OwnTransaction, borrowed
 from fencepost.storage.sqlite.turn import Turn
@@ -136,6 +136,14 @@ class SqliteStore:
         """In a turn: a new epoch if the file is not the one that the store has written last."""
         if self._identity is not None and not self.read_only:
             self._identity.recognise(self._write, SystemClock().wall() if now is None else now)
+
+    def begin_writer(self, why: str, heard: int) -> None:
+        if self._identity is None:
+            raise InvalidRequest("a store in memory has no copies: nobody else can write it")
+        with self.turn():
+            self._identity.recognise(
+                self._write, SystemClock().wall(), Change(why, "a person said so"), heard
+            )
 
     # -- reading
 

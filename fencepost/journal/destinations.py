@@ -11,7 +11,7 @@ from fencepost.destinations import KINDS, Columns, committed, kind_of
 from fencepost.journal.entry import commit
 from fencepost.journal.problems import Findings
 from fencepost.journal.reading import EntryRow
-from fencepost.lineage import COPIED
+from fencepost.lineage import STOPS
 from fencepost.outward import CLASSES
 
 VERBS = frozenset({"destination.set", "destination.secret", "destination.advance"})
@@ -67,7 +67,7 @@ class Destinations:
         if known.note != {"class": class_, "kind": kind_of(str(address))}:
             findings.tell("destination", place, "no entry has left its class and kind so")
         rows = [line.columns]
-        if stopped == COPIED and epoch > known.epoch:
+        if stopped in STOPS and epoch > known.epoch:
             rows.append((*line.columns[:4], None, *line.columns[5:]))
         if known.salt is not None and not any(_opens(known, row) for row in rows):
             findings.tell("destination", place, f"its row is not as entry {known.number} left it")

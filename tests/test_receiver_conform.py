@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
+import socketserver
+import subprocess
 import sys
 import threading
+import wsgiref.simple_server
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import uvicorn
 from helpers import receiver_cases
 from helpers.receiving import OTHER_SECRET, SECRET, place_of
 from helpers.shell import Shell
@@ -18,10 +23,11 @@ from fencepost.conformance import receiver_broken, receiver_run, receiver_target
 from fencepost.conformance.receiver_broken import BROKEN
 from fencepost.conformance.receiver_reference import Reference
 from fencepost.conformance.receiver_target import InProcess
-from fencepost.receiver import clock
+from fencepost.receiver import asgi, clock, wsgi
 
 CASES = receiver_run.cases()
 KEY = receiver_target.key_of(SECRET)
+ROOT = Path(__file__).parent.parent
 REFERENCE = Path(receiver_broken.__file__).with_name("receiver_reference.py")
 
 
@@ -201,3 +207,71 @@ def test_a_url_is_put_through_over_http(conform):
     assert (ran.code, ran.err) == (0, "")
     gone = conform(f"receiver:http://127.0.0.1:{server.server_port}/", "--force")
     assert gone.code == 3 and "did not answer" in gone.out
+
+
+@contextlib.contextmanager
+def under_uvicorn(place):
+    """The ASGI face under a real server, in a thread of its own."""
+    receiver = place.open(now=clock.wall)
+    config = uvicorn.Config(asgi.ReceiverApp(receiver), port=0, log_level="error", lifespan="on")
+    server = uvicorn.Server(config)
+    sock = config.bind_socket()
+    sock.listen(64)  # who comes before the server is up waits in line
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
+    thread.start()
+    try:
+        yield sock.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+        sock.close()
+
+
+class Threads(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
+    """A thread a request."""
+
+    daemon_threads = False
+    request_queue_size = 64
+
+
+class Quiet(wsgiref.simple_server.WSGIRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def under_wsgiref(place):
+    receiver = place.open(now=clock.wall)
+    app = wsgi.ReceiverApp(receiver)
+    with wsgiref.simple_server.make_server("127.0.0.1", 0, app, Threads, Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+    receiver.close()
+
+
+@contextlib.contextmanager
+def as_program(place):
+    folder = Path(place.where).parent
+    command = [
+        sys.executable, "-m", "fencepost.receiver", "--store", str(folder / "program.db"),
+        "--secret-file", str(folder / "secret"), "--port", "0", "--quiet",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline().rsplit(":", 1)[1])
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize("face", [under_uvicorn, under_wsgiref, as_program])
+def test_each_face_passes_every_case_over_http(face, conform, tmp_path):
+    with place_of("sqlite", tmp_path) as place, face(place) as port:
+        ran = conform(f"receiver:http://127.0.0.1:{port}/", "--timeout", "30")
+    assert (ran.code, ran.err) == (0, ""), ran.out
+    assert f"accepted: {len(CASES)} passed" in ran.out

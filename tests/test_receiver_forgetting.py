@@ -138,6 +138,29 @@ def test_events_that_are_not_to_be_kept_are_never_written(place, sender):
         none.close()
 
 
+def test_what_is_dropped_of_one_stream_leaves_the_others(place, sender):
+    """One writer has heard of everything, the other of nothing."""
+    other = Sender(stream="22222222-2222-7222-8222-222222222222/default/out")
+    place.send(other.hello())
+    for writer in (sender, other):
+        place.send(sent_now(place, writer, 1, value="kept"))
+    place.pass_time(100 * DAY)
+    place.send(sender.hello(after=1))
+    short = place.open(keep_receipts_seconds=90 * DAY, keep_events_seconds=1)
+    try:
+        place.receiver.tidy()
+        assert receipts(place, sender) == ([], 1)
+        assert receipts(place, other) == ([1], 0)
+        assert place.count("fencepost_receiver_subject") == 1
+        assert place.send(other.hello(ask_only=True)).value["accepted"][0]["event"] is not None
+        place.send(sent_now(place, sender, 2))
+        short.tidy()
+        assert place.send(other.hello(ask_only=True)).value["accepted"][0]["event"] is None
+        assert place.send(sender.hello()).value["accepted"][0]["event"] is not None
+    finally:
+        short.close()
+
+
 def test_a_long_tidying_goes_in_steps_and_to_the_end(place, sender, monkeypatch):
     monkeypatch.setattr(forgetting, "AT_ONCE", 3)
     for number in range(8):

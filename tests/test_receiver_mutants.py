@@ -215,6 +215,38 @@ PLANTED = {
 }  # fmt: skip
 
 
+# statement, piece of it, in its place, the law that must fail
+STREAMS = on_store(store_laws.test_streams_are_independent_of_one_another)
+NAMES = on_store(
+    store_laws.test_two_receivers_of_other_names_in_one_store_know_nothing_of_each_other
+)
+LATER = on_store(
+    store_laws.test_a_late_first_result_is_stale_and_a_second_one_of_the_same_lease_is_not
+)
+OUTCOMES = on_store(store_laws.test_a_result_is_not_stale_because_of_another_outcome_of_its_task)
+OTHERS = kept(forgetting_laws.test_what_is_dropped_of_one_stream_leaves_the_others)
+STATEMENTS = [
+    ("hold_stream", "receiver = :receiver and ", "", NAMES),
+    ("hold_stream", " and stream = :stream", "", STREAMS),
+    ("find_effect", "r.stream_id = :stream_id and ", "", STREAMS),
+    ("find_effect", " and r.operation = :operation", "", LATER),
+    ("find_effect", "s.stream_id = :stream_id and ", "", STREAMS),
+    ("find_effect", "s.subject = :subject and ", "", LATER),
+    ("find_effect", " and s.kind = :kind", "", OUTCOMES),
+    ("put_stream", "where id = :stream_id", "", STREAMS),
+    ("put_stream", "sequence = :sequence, ", "",
+     on_store(store_laws.test_ordered_deliveries_follow_one_another_by_number_and_head)),
+    ("put_subject", "revision = excluded.revision,", "", LATER),
+    ("list_accepted", "stream_id = :stream_id and ", "", OTHERS),
+    ("list_accepted", "position > :after", "true", PAGES),
+    ("drop_receipts", "stream_id = :stream_id and ", "", OTHERS),
+    ("drop_subjects", "stream_id = :stream_id and ", "", OTHERS),
+    ("drop_events", "stream_id = :stream_id and ", "", OTHERS),
+    ("drop_events", " and position <= :position", "", kept(forgetting_laws.
+     test_the_data_of_events_are_kept_as_long_as_is_asked_and_the_receipts_longer)),
+]  # fmt: skip
+
+
 @pytest.fixture(autouse=True)
 def _quiet():
     """Planted faults are logged with their trace."""
@@ -223,7 +255,7 @@ def _quiet():
     logging.disable(logging.NOTSET)
 
 
-LAWS = {id(law): law for *_, law in PLANTED.values()}
+LAWS = {id(law): law for *_, law in [*PLANTED.values(), *STATEMENTS]}
 
 
 @pytest.mark.parametrize("law", LAWS.values(), ids=range(len(LAWS)))
@@ -240,3 +272,20 @@ def test_each_planted_fault_is_found_by_the_law_named_for_it(name, monkeypatch):
     except BaseException:  # noqa: BLE001  whatever a fault breaks, it is found
         return
     pytest.fail(f"nothing sees that {name}")
+
+
+@pytest.mark.parametrize(
+    ("statement", "old", "new", "law"), STATEMENTS, ids=[f"{s}-{n}" for n, (s, *_) in
+                                                         enumerate(STATEMENTS)]
+)  # fmt: skip
+def test_each_condition_of_a_statement_is_missed_where_it_is_dropped(
+    statement, old, new, law, monkeypatch
+):
+    text = sqlite_store._STATEMENTS[statement]
+    assert text.count(old) == 1, statement
+    monkeypatch.setitem(sqlite_store._STATEMENTS, statement, text.replace(old, new))
+    try:
+        law()
+    except BaseException:  # noqa: BLE001  whatever a fault breaks, it is found
+        return
+    pytest.fail(f"nothing sees that {statement} has no {old.strip()!r}")

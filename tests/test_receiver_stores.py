@@ -210,6 +210,14 @@ def test_a_late_first_result_is_stale_and_a_second_one_of_the_same_lease_is_not(
     assert place.effects() == [f"{task(1)}:1", f"{task(1)}:3", f"{task(2)}:2"]
 
 
+def test_a_result_is_not_stale_because_of_another_outcome_of_its_task(place, sender):
+    assert place.send(sender.event(1, kind="done", revision=3, fence=9)).code == "accepted"
+    assert place.send(sender.event(1, revision=2, fence=9)).code == "accepted"
+    assert place.send(sender.event(1, revision=3, fence=9)).code == "accepted"
+    dead = [sender.event(2, kind="dead", revision=0, fence=9, round=n) for n in (2, 1)]
+    assert [place.send(one).code for one in dead] == ["accepted", "stale_result"]
+
+
 def test_a_hello_tells_what_was_accepted_with_the_events_in_pages(place, sender):
     for number in range(7):
         place.send(sender.event(number, value=number))

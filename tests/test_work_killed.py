@@ -59,6 +59,27 @@ def test_what_a_killed_worker_had_in_hand_is_taken_up_at_once_by_its_next_life(f
     assert {task.attempt for task in fp.tasks("q")} == {2}
 
 
+def test_a_worker_of_the_name_that_remembers_elsewhere_leaves_the_others_processes_alone(
+    fp, tmp_path
+):
+    """It holds another lock, so what runs may be alive: it is not its own to end."""
+    fp.queue_set("q", lease_seconds=600)
+    fill(fp, 2)
+    once = SAYS + 'if [ ! -e "$OUT/again" ]; then touch "$OUT/again"; sleep 600; fi; ' + ENDS
+    with Life(tmp_path, *SH, once, flags=("-j", "1")) as life:
+        comes_true((tmp_path / "again").exists)
+        before = life.processes()
+        assert before
+        with Life(tmp_path, *SH, once, state="elsewhere", flags=("--exit-when-empty",)) as other:
+            assert other.ends()[1]["tasks"] == {"complete": 1}
+        assert set(before) <= set(life.processes())
+        life.signal(signal.SIGKILL)
+    flags = ("--exit-when-empty", "--max-seconds", "20")
+    with Life(tmp_path, *SH, once, flags=flags) as life:
+        assert life.ends()[1]["tasks"] == {"complete": 1, "retry": 1}
+        assert life.processes() == []
+
+
 def test_a_worker_that_stood_still_past_its_leases_ends_their_trees_and_goes_on(fp, tmp_path):
     fill(fp, 2)
     slow = SAYS + 'trap "" TERM; if [ ! -e "$OUT/again" ]; then sleep 600; fi; ' + ENDS

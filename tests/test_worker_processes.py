@@ -16,8 +16,7 @@ from helpers.working import comes_true
 import fencepost
 from fencepost import offline
 from fencepost.worker import OfflineWorker, containment, sweeping
-from fencepost.worker.memory import digest_of
-from fencepost.worker.worker import identity_of
+from fencepost.worker.worker import cookie_of
 
 HANDLERS = (
     "import os, subprocess\n"
@@ -77,7 +76,7 @@ def test_what_a_killed_worker_and_its_killed_shim_have_left_is_ended_by_the_next
         first.kill()
         first.wait()
     os.kill(shim, signal.SIGKILL)
-    prefix = digest_of(identity_of(fp, "w")) + "."
+    prefix = cookie_of(fp, "w", tmp_path / "state") + "."
     assert daemon in sweeping.found(prefix)  # nobody is left who would end it
     try:
         assert runs(fp, tmp_path) == ("done", {"complete": 1, "retry": 1})

@@ -6,6 +6,7 @@ import signal
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -16,10 +17,9 @@ from fencepost.record import replace
 from fencepost.worker import containment
 from fencepost.worker.command import OUTPUT_BYTES, Command, Commands
 from fencepost.worker.containment import Limits
-from fencepost.worker.memory import digest_of
 from fencepost.worker.options import GRACE_SECONDS, Options
 from fencepost.worker.runtime import Ending, Performer, Runtime
-from fencepost.worker.worker import identity_of, memory_of
+from fencepost.worker.worker import cookie_of, folder_of, memory_of
 
 if TYPE_CHECKING:
     from fencepost.handle import Handle
@@ -42,6 +42,7 @@ class Place(NamedTuple):
 
     fp: Handle | RemoteHandle | OutboxStore
     worker_id: str
+    folder: Path | None
     run_of: Callable[[Performer], Runtime]
 
 
@@ -49,7 +50,7 @@ def work(args: Namespace, out: Out) -> int:
     command = _command(args).checked()
     with ExitStack() as stack:
         place = _store(args, stack) if args.offline is None else _outbox(args, stack)
-        cookie = digest_of(identity_of(place.fp, place.worker_id))
+        cookie = cookie_of(place.fp, place.worker_id, place.folder)
         containment.own_process()
         commands = Commands(command, place.fp.scope_name, cookie)
         commands.sweep()
@@ -71,7 +72,8 @@ def _store(args: Namespace, stack: ExitStack) -> Place:
     stack.callback(fp.close)
     memory = memory_of(fp, options.worker_id, args.state)
     stack.callback(memory.close)
-    return Place(fp, args.worker, lambda commands: Runtime(fp, commands, options, memory))
+    folder = folder_of(fp, options.worker_id, args.state)
+    return Place(fp, args.worker, folder, lambda commands: Runtime(fp, commands, options, memory))
 
 
 def _outbox(args: Namespace, stack: ExitStack) -> Place:
@@ -90,7 +92,7 @@ def _outbox(args: Namespace, stack: ExitStack) -> Place:
     options = replace(options, queues=wished, exit_when_empty=True).checked(least_queues=0)
     stack.enter_context(box.alone())
     store = OutboxStore(box)
-    return Place(store, box.worker_id, lambda commands: runtime_of(store, commands, options))
+    return Place(store, box.worker_id, None, lambda commands: runtime_of(store, commands, options))
 
 
 def _command(args: Namespace) -> Command:

@@ -9,7 +9,7 @@ from fencepost.worker.handlers import Handler
 from fencepost.worker.options import GRACE_SECONDS, Options
 from fencepost.worker.outbox import OutboxStore, queues_of, runtime_of
 from fencepost.worker.runtime import Ending
-from fencepost.worker.worker import Worker, life_of, performer_of
+from fencepost.worker.worker import Worker, cookie_of, life_of, performer_of
 
 
 class OfflineWorker(Worker):
@@ -39,7 +39,8 @@ class OfflineWorker(Worker):
         ).checked(least_queues=0)
         store = OutboxStore(box)
         self._box = box
-        self._performer = performer_of(store, handler, box.worker_id, processes, task_seconds)
+        cookie = cookie_of(store, box.worker_id, None)
+        self._performer = performer_of(store, handler, cookie, processes, task_seconds)
         self._runtime = runtime_of(store, self._performer, options)
 
     def run(self) -> Ending:

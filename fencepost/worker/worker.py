@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,20 +27,32 @@ def identity_of(fp: AnyHandle, worker_id: str) -> dict[str, str]:
     return {"store": fp.address, "scope": fp.scope_name, "worker": worker_id}
 
 
+def folder_of(fp: AnyHandle, worker_id: str, state: str | Path | None) -> Path | None:
+    """Where it remembers. Nothing outlives a store in memory: None."""
+    if state is not None:
+        return Path(state)
+    return None if fp.address == ":memory:" else default_folder(identity_of(fp, worker_id))
+
+
 def memory_of(fp: AnyHandle, worker_id: str, state: str | Path | None) -> Memory:
-    """The memory of a worker, open. Nothing outlives a store in memory."""
-    identity = identity_of(fp, worker_id)
-    if state is None and fp.address == ":memory:":
-        return Memory(None, identity)
-    return Memory(default_folder(identity) if state is None else Path(state), identity)
+    """The memory of a worker, open."""
+    return Memory(folder_of(fp, worker_id, state), identity_of(fp, worker_id))
+
+
+def cookie_of(fp: AnyHandle, worker_id: str, folder: Path | None) -> str:
+    """What marks its processes and files. One that remembers elsewhere is another worker, whose
+    processes are not this one's to end: the lock of its folder is not held. An outbox is its own
+    folder."""
+    place = {} if folder is None else {"state": os.path.realpath(folder)}
+    return digest_of({**identity_of(fp, worker_id), **place})
 
 
 def performer_of(
-    fp: AnyHandle, handler: Handler, worker_id: str, processes: bool, task_seconds: float | None
+    fp: AnyHandle, handler: Handler, cookie: str, processes: bool, task_seconds: float | None
 ) -> Threads | Processes:
     """What works with this handler. Raises InvalidRequest for what is none."""
     checked(handler)
-    return _processes(fp, handler, worker_id, task_seconds) if processes else Threads(handler)
+    return _processes(fp, handler, cookie, task_seconds) if processes else Threads(handler)
 
 
 @contextmanager
@@ -91,7 +104,8 @@ class Worker:
             names, worker_id, concurrency, lease_seconds, grace, exit_when_empty, max_tasks,
             max_seconds, give_up_seconds,
         ).checked()  # fmt: skip
-        performer = performer_of(fp, handler, worker_id, processes, task_seconds)
+        cookie = cookie_of(fp, worker_id, folder_of(fp, worker_id, state))
+        performer = performer_of(fp, handler, cookie, processes, task_seconds)
         self._memory = memory_of(fp, worker_id, state)
         self._performer = performer
         self._runtime = Runtime(fp, performer, options, self._memory)
@@ -118,10 +132,9 @@ class Worker:
 
 
 def _processes(
-    fp: AnyHandle, handler: Handler, worker_id: str, task_seconds: float | None
+    fp: AnyHandle, handler: Handler, cookie: str, task_seconds: float | None
 ) -> Processes:
     from fencepost.worker.child import Processes
     from fencepost.worker.command import Command
 
-    cookie = digest_of(identity_of(fp, worker_id))
     return Processes(handler, Command((), task_seconds=task_seconds), fp.scope_name, cookie)

@@ -91,7 +91,8 @@ class Worker:
     @property
     def cookie(self) -> str:
         store = self.job.url or os.path.realpath(self.job.path)
-        return digest_of({"store": store, "scope": "default", "worker": self.name})
+        identity = {"store": store, "scope": "default", "worker": self.name}
+        return digest_of({**identity, "state": os.path.realpath(self.state)})
 
     def start(self) -> None:
         """The next life."""

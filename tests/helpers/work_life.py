@@ -36,13 +36,15 @@ class Life:
 
     def __init__(
         self, folder: Path, *argv: str, worker: str = "w", flags: tuple[object, ...] = (),
-        store: object = None, hangup: signal.Handlers = signal.SIG_DFL, **variables: str,
+        store: object = None, state: str = "", hangup: signal.Handlers = signal.SIG_DFL,
+        **variables: str,
     ) -> None:  # fmt: skip
         self.folder, self.worker = folder, worker
         self.store = folder / "fencepost.db" if store is None else store
+        self.state = folder / (state or f"state-{worker}")
         words = command(
             "--store", self.store, "--json", "work", "q", "--worker", worker, "--state",
-            folder / f"state-{worker}", *flags, "--", *argv,
+            self.state, *flags, "--", *argv,
         )  # fmt: skip
         self.errors = (folder / f"{worker}.err").open("ab")
         before = signal.signal(signal.SIGHUP, hangup)  # the child begins with it, as from a shell
@@ -73,7 +75,8 @@ class Life:
     def processes(self) -> list[int]:
         """Processes of its tasks that are alive, by the cookie that they carry."""
         store = os.path.realpath(self.store) if isinstance(self.store, Path) else str(self.store)
-        identity = {"store": store, "scope": "default", "worker": self.worker}
+        identity = {"store": store, "scope": "default", "worker": self.worker,
+                    "state": os.path.realpath(self.state)}  # fmt: skip
         return sweeping.found(f"{digest_of(identity)}.")
 
 

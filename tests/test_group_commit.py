@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
 
 import pytest
 from helpers.lab import QUEUE, ask
 from helpers.together import at_once
 
 from fencepost import commands as c
+from fencepost.clock import SystemClock
+from fencepost.engine import SystemDraw, Writer
+from fencepost.engine.call import Call
 from fencepost.issues import Unavailable
 from fencepost.machine import fold
 from fencepost.record import replace
@@ -163,3 +168,53 @@ def test_a_batch_of_one_caller_stays_in_order_and_sees_itself(lab):
     assert cancelled.accepted
     assert lab.fp.task(task_id).state == "cancelled"
     assert claimed.grants == (), "a claim tells of leases that live at its commit"
+
+
+class Alone:
+    """As much of a store as a writer needs whose batches are only counted."""
+
+    turn_microseconds = 50_000
+    company_microseconds = 1_000_000
+
+    def turn(self):
+        return nullcontext()
+
+
+class Counting(Writer):
+    """Answers what it has gathered, as if each batch took a long time."""
+
+    def __init__(self, clock):
+        super().__init__(Alone(), clock, SystemDraw())
+        self.sizes = []
+
+    def _commit(self, batch):
+        self.sizes.append(len(batch))
+        self._taken = 40_000_000
+        threading.Event().wait(0.02)  # who is not in it comes meanwhile
+        for call in batch:
+            call.answer([])
+
+
+def test_a_commit_waits_for_who_comes_back_from_the_last_one():
+    writer = Counting(SystemClock())
+
+    def calls(after):
+        for _ in range(25):
+            writer.send(Call([])).wait(50)
+            threading.Event().wait(after)  # each comes back in a moment, and none with another
+
+    at_once(*[partial(calls, n * 0.003) for n in range(4)])
+    writer.close()
+    assert sum(writer.sizes) == 100
+    # once they have met all four stay together; at the end some are done before others
+    assert writer.sizes.count(4) >= 15, writer.sizes
+
+
+def test_a_lone_caller_is_kept_waiting_by_nobody():
+    writer = Counting(SystemClock())
+    began = writer.transactor.clock.steady()
+    for _ in range(5):
+        writer.send(Call([])).wait(50)
+    writer.close()
+    assert writer.sizes == [1] * 5
+    assert writer.transactor.clock.steady() - began < 1_000_000 * 5

@@ -7,7 +7,7 @@ import os
 import threading
 from queue import Empty, SimpleQueue
 
-from fencepost.clock import Clock
+from fencepost.clock import SECOND, Clock
 from fencepost.engine.call import Call
 from fencepost.engine.transact import Done, Transactor
 from fencepost.issues import FencepostError, Unavailable
@@ -17,7 +17,6 @@ from fencepost.storage.port import Store
 
 log = Log("fencepost.engine")
 
-TURN_MICROSECONDS = 10_000
 SEAL_AT_ONCE = 400
 SEAL_AFTER = 256
 SEAL_BACKLOG = 50_000
@@ -39,6 +38,8 @@ class Writer:
         self._untidy = False
         # Microseconds that one unit of work took lately: a turn is bounded by time.
         self._pace = 100.0
+        self._company = 0  # calls that may come together: just answered, or come meanwhile
+        self._taken = 0
 
     def send(self, call: Call) -> Call:
         """Hand a call in; it is answered with one outcome a command, or fails with Unavailable."""
@@ -96,6 +97,7 @@ class Writer:
                 batch = [call for call in self._gather(first) if call.begin()]
                 if batch:
                     self._commit(batch)
+                    self._company = len(batch) + self._queue.qsize()
         except FencepostError as error:
             _fail(batch or [first], error)
         except BaseException as error:
@@ -112,7 +114,8 @@ class Writer:
         began = clock.steady()
         with self.store.transaction() as transaction:
             done = self.transactor.settle(self.store, transaction, sent)
-        self._learn(clock.steady() - began, sum(call.units for call in batch))
+        self._taken = clock.steady() - began
+        self._learn(self._taken, sum(call.units for call in batch))
         self._unsealed += done.entries
         if done.ready:
             self.store.tell(done.ready)
@@ -137,10 +140,14 @@ class Writer:
 
     def _gather(self, first: Call) -> list[Call]:
         batch = [first]
-        room = TURN_MICROSECONDS / self._pace - first.units
+        room = self.store.turn_microseconds / self._pace - first.units
+        clock = self.transactor.clock
+        # whoever was answered just now may be back in a moment; never long beside what a turn takes
+        until = clock.steady() + min(self.store.company_microseconds, self._taken // 4)
         while room > 0:
+            left = until - clock.steady() if len(batch) < self._company else 0
             try:
-                call = self._queue.get_nowait()
+                call = self._queue.get(left > 0, max(left, 0) / SECOND)
             except Empty:
                 break
             if call is None:

@@ -125,6 +125,11 @@ class Store(Protocol):
     """One store, opened. Methods raise Unavailable when it cannot be used."""
 
     read_only: bool
+    turn_microseconds: int
+    """How long a turn may take: others wait for theirs."""
+    company_microseconds: int
+    """How long it is worth while to wait with a commit for those who come back from the last one
+    and will share it."""
 
     def turn(self, seconds: float | None = None) -> AbstractContextManager[Any]:
         """The right to write. Everything from `begin` to `commit`, and `tidy`, is inside it.

@@ -71,6 +71,8 @@ class PostgresStore:
     """One store, opened. `clock` is a test's; without one the server's clock is the store's."""
 
     read_only = False
+    turn_microseconds = 50_000  # nobody waits for it but whoever is in it
+    company_microseconds = 1_000  # three or four round trips and a commit are shared
 
     def __init__(self, address: Address, clock: Clock | None) -> None:
         self.address = address

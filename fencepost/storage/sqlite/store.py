@@ -49,6 +49,9 @@ def having(turn: Turn, seconds: float | None) -> Iterator[None]:
 class SqliteStore:
     """One store, opened. `path` is a file or `:memory:`."""
 
+    turn_microseconds = 10_000
+    company_microseconds = 0  # a commit is one sync, and meanwhile nobody else could write
+
     def __init__(self, path: Path | str, place: Place | None, turn: Turn) -> None:
         self.path = path
         self.place = place

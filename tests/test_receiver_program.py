@@ -226,6 +226,18 @@ def test_a_store_that_cannot_be_written_says_so_and_then_goes_on(tmp_path):
         short.close()
 
 
+def test_a_receiver_is_used_on_one_side_of_a_fork(tmp_path, monkeypatch):
+    """Made before the fork and used after it is well; used on both sides would wait for ever."""
+    with place_of("sqlite", tmp_path) as place:
+        here = os.getpid()
+        monkeypatch.setattr(os, "getpid", lambda: here + 1)
+        assert place.send(SENDER.hello()).code == "ok"
+        monkeypatch.setattr(os, "getpid", lambda: here + 2)
+        with pytest.raises(RuntimeError, match="before a fork"):
+            place.send(EVENT)
+        monkeypatch.undo()
+
+
 def test_a_closed_receiver_and_one_with_too_many_waiting_say_come_again(tmp_path, monkeypatch):
     monkeypatch.setattr("fencepost.receiver.desk.WAITING", 2)
     with place_of("sqlite", tmp_path) as place:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
@@ -204,6 +205,37 @@ def test_serialization_failures_are_tried_again(server):
     finally:
         for place in places:
             place.close()
+
+
+def test_of_two_siblings_whose_first_hellos_meet_one_holds_the_stream(server):
+    """The other's row is there, not committed yet, when ours is judged: ours waits, and is judged
+    again."""
+    place = Place("postgres", server)
+    try:
+        place.send(Sender(stream="22222222-2222-7222-8222-222222222222/default/out").hello())
+        columns = (
+            "receiver, stream, epoch, incarnation, sequence, head, position, heard, forgotten, "
+            "emptied, floor"
+        )
+        with psycopg.connect(server) as other, psycopg.connect(server, autocommit=True) as eyes:
+            other.execute(
+                f"insert into fencepost_receiver_stream ({columns}) "
+                f"select receiver, %s, 1, %s, 0, head, 0, 0, 0, 0, '' "
+                "from fencepost_receiver_stream limit 1",
+                (Sender().stream, incarnation(9)),
+            )
+            with ThreadPoolExecutor(1) as pool:
+                said = pool.submit(place.send, Sender().hello())
+                waiting = "select 1 from pg_locks where not granted"
+                until = time.monotonic() + PATIENCE_SECONDS
+                while not eyes.execute(waiting).fetchall() and time.monotonic() < until:
+                    time.sleep(0.005)
+                other.commit()
+                refused = said.result(PATIENCE_SECONDS)
+        assert refused.code == "fork"
+        assert refused.value["incarnation"] == incarnation(9)
+    finally:
+        place.close()
 
 
 def cut(url):

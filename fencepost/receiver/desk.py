@@ -55,14 +55,15 @@ class Desk:
     def submit(self, job: Job) -> Future[Any]:
         """Hand in a job. Its answer never comes before its effect is on the disk."""
         future: Future[Any] = Future()
+        if self._thread is not None and os.getpid() != self._process:
+            raise RuntimeError("a receiver that was used before a fork: make it after")
         with self._condition:
             if self._closed or len(self._waiting) >= WAITING:
                 future.set_result(answers.problem("unavailable", wait=1))
                 return future
             self._waiting.append((job, future))
             if self._thread is None:
-                if os.getpid() != self._process:
-                    raise RuntimeError("a receiver cannot be used on both sides of a fork")
+                self._process = os.getpid()
                 self._thread = threading.Thread(target=self._work, name="receiver", daemon=True)
                 self._thread.start()
             self._condition.notify()

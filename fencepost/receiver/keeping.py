@@ -52,22 +52,23 @@ class Session:
         """A stream that was held, if there is one of the name."""
         return self._held.get(stream)
 
+    def add(self, stream: str, writer: Writer) -> bool:
+        """A stream that is held by this writer. False: another process has just added it; either
+        way it is held here now."""
+        added = self._rows(
+            "add_stream",
+            receiver=self.name,
+            stream=stream,
+            epoch=writer.epoch,
+            incarnation=writer.incarnation,
+            head=START,
+        )
+        self.hold([stream])
+        return bool(added)
+
     def put(self, stream: str, value: Stream) -> None:
-        """The stream is so from now on."""
-        held = self._held.get(stream)
-        if held is None:
-            writer = value.writer
-            self._rows(
-                "add_stream",
-                receiver=self.name,
-                stream=stream,
-                epoch=writer.epoch,
-                incarnation=writer.incarnation,
-                head=START,
-            )
-            self.hold([stream])
-            held = self._held[stream]
-        held.stream = value
+        """A stream that is held is so from now on."""
+        self._held[stream].stream = value
         self._changed.add(stream)
 
     def save(self) -> None:

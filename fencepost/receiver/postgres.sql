@@ -87,7 +87,8 @@ select version from fencepost_receiver_schema where id = 1;
 insert into fencepost_receiver_stream
 (receiver, stream, epoch, incarnation, sequence, head, position, heard, forgotten, emptied, floor)
 values (%(receiver)s, %(stream)s, %(epoch)s, %(incarnation)s, 0, %(head)s, 0, 0, 0, 0, '')
-on conflict (receiver, stream) do nothing;
+on conflict (receiver, stream) do nothing
+returning id;
 
 -- name: hold_stream
 -- No other transaction changes this stream until ours ends.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -38,9 +39,9 @@ class Reject(Exception):
 class TryLater(Exception):
     """Raised by an effect: not now, but in so many seconds."""
 
-    def __init__(self, seconds: int = 1) -> None:
-        super().__init__(f"in {seconds} s")
-        self.seconds = max(1, seconds)
+    def __init__(self, seconds: float = 1) -> None:
+        super().__init__(f"in {seconds:g} s")
+        self.seconds = max(1, math.ceil(seconds))
 
 
 class _EffectFailed(Exception):
@@ -212,6 +213,8 @@ class Receiver:
         if refusal is not None and not hello.ask_only:
             return answers.refused(refusal)
         stream = before
+        if held is None and not hello.ask_only and not session.add(hello.stream, hello.writer):
+            return self._greet(session, hello, may_adopt)  # somebody was quicker: judge again
         if not hello.ask_only:
             stream = rules.after_hello(hello, before)
             session.put(hello.stream, stream)

@@ -35,8 +35,10 @@ def command_of(receipt: Mapping[str, Any]) -> Import:
     """The command that records what this receipt, told with its event, says. Raises InvalidRequest,
     KeyError or TypeError for what says nothing."""
     event = receipt["event"]
-    return Import(
+    command = Import(
         event["task_id"], event["revision"], event["epoch"], event["fencing_token"],
-        event["final"], {"receipt": receipt_text(receipt)}, event["result"],
-        event["result_sha256"], event["at"],
+        event["final"], {"receipt": receipt_text(receipt)}, event["result"], at=event["at"],
     )  # fmt: skip
+    if command.result_digest().hex() != event["result_sha256"]:
+        raise InvalidRequest("import: the result is not the one that its digest tells of")
+    return command

@@ -17,7 +17,7 @@ from fencepost.issues import OutcomeUnknown, Refused
 from helpers.failover import held, late, lineage, short_waits
 from helpers.lab import QUEUE, SCOPE
 from helpers.patroni import ASYNCHRONOUS, SYNCHRONOUS, Endpoint, Lab, patroni_lab, wait
-from helpers.patroni_load import THREADS, Load, Told, seconds
+from helpers.patroni_load import Load, Told, seconds
 from helpers.patroni_net import NODES
 
 UNKNOWN = OutcomeUnknown.code
@@ -67,10 +67,15 @@ class Scene:
         self.far = self.load("far")
         self.epoch = max(told.epoch for told in self.far.told.values())
 
-    def load(self, name: str) -> Load:
-        """Clients at work, on the host where this thread is."""
+    def join(self, name: str) -> Load:
+        """Clients, on the host where this thread is, that do not work yet."""
         load = Load(self.all.url(), name)
         self.loads.append(load)
+        return load
+
+    def load(self, name: str) -> Load:
+        """Clients at work, on the host where this thread is."""
+        load = self.join(name)
         load.begin()
         return load
 
@@ -129,18 +134,18 @@ def kill_node(scene: Scene) -> int:
 
 
 def stall_and_kill_node(scene: Scene) -> int:
-    """The standbys hear nothing more for a while, then the node is gone."""
+    """The standbys hear nothing more for a while, then the node is gone. Who comes meanwhile has
+    no row that an unanswered commit holds."""
+    late = scene.join("late")
     scene.lab.stall(scene.old)
-    stalled = seconds()
-    # of three at most, one a thread, the answer was on its way
-    more = 60 if scene.lab.mode == ASYNCHRONOUS else THREADS + 2
-    scene.far.until(
-        lambda: (
-            scene.far.count(lambda told: told.at > stalled) >= more
-            or (scene.lab.mode == SYNCHRONOUS and scene.far.answers[UNKNOWN] > 0)
-        ),
-        "writes that no standby has, or commits whose outcome nobody tells",
-    )
+    late.begin(0)
+    if scene.lab.mode == ASYNCHRONOUS:
+        late.more(60, lambda told: True, "writes that no standby has")
+    else:
+        late.until(
+            lambda: late.answers[UNKNOWN] > 0 or bool(late.told),
+            "commits whose outcome nobody tells",
+        )
     scene.happens()
     scene.lab.kill_node(scene.old)
     return scene.moved()

@@ -115,6 +115,7 @@ def tried(
     name: str, mode: str, sums: dict[tuple[str, str], Row], counts: Counter[str]
 ) -> list[str]:
     """One case; what is wrong."""
+    case = f"{name}, {mode}" if mode else name
     try:
         if name in PLANTS:
             counts["planted"] += 1
@@ -124,7 +125,7 @@ def tried(
         row = happened(name, mode)
     except NotRun as error:
         counts["not run"] += 1
-        return [f"{name}, {mode}: {error}"]
+        return [f"{case}: {error}"]
     except Exception as error:  # noqa: BLE001  whatever it is, it is told
         traceback.print_exc()
         return [

@@ -31,7 +31,8 @@ ON_A_TASK = frozenset(
 VERBS = frozenset(
     [
         *ON_A_TASK, "enqueue", "claim", "sweep", "purge", "queue.set", "scope.set_policy",
-        "scope.revoke", "clock.reset", "token.create", "token.revoke",
+        "scope.revoke", "clock.reset", "token.create", "token.revoke", "destination.set",
+        "destination.secret", "destination.advance",
     ]
 )  # fmt: skip
 # Where a body goes of which no verb can be read: to a verb that the caller's kind may send.

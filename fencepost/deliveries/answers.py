@@ -101,11 +101,12 @@ def evidence_of(answer: Answer) -> dict[str, Any]:
 def greeted(answer: Answer, message_id: str, keys: Sequence[bytes], now: float) -> Greeting:
     """What the answer to a hello says; nothing where it is not signed."""
     said = _signed(message_id, answer, keys, now)
-    told = f"the receiver answered {answer.status}"
+    told = f"the receiver answered {answer.status} to a hello"
+    wait = retry_after(answer.headers.get("retry-after"), now)
     if said is None:
-        return Greeting(answer.status, None, f"{told}, not signed")
+        return Greeting(answer.status, None, f"{told}, not signed", wait)
     code = said.get("code")
-    return Greeting(answer.status, said, f"{told}: {code}" if code in CODES else told)
+    return Greeting(answer.status, said, f"{told}: {code}" if code in CODES else told, wait)
 
 
 def _signed(

@@ -85,7 +85,8 @@ class Delivering:
             return Judgement(Verdict("give_up", reason=str(error)), "none")
         except (NotMet, FencepostError) as error:
             _log.warning("%s: %s", self._queue, error)
-            return Judgement(RELEASE, "hold")
+            self._meters.tried(self._queue, "not_met", 0.0)
+            return Judgement(RELEASE, "hold", getattr(error, "wait_seconds", None))
         if tried.word != "delivered":
             _log.warning("%s: %s: %s", self._queue, tried.word, tried.told)
         if tried.word in ("unanswered", "taken") and since is None:

@@ -49,6 +49,7 @@ class Dispatcher:
         self._jitter, self._look_seconds = jitter, look_seconds
         self._reconciler = Reconciler(fp, jitter)
         self._runs: dict[str, Run] = {}
+        self._again: set[str] = set()
         self._told: dict[str, str] = {}
         self._pause: Counter[str] = Counter()
         self._wake = threading.Event()
@@ -99,6 +100,7 @@ class Dispatcher:
                     for run in list(self._runs.values()):
                         run.save()
                 self._wake.wait(self._look_seconds)
+                self._wake.clear()
         finally:
             self._end()
         return self._ending
@@ -110,14 +112,16 @@ class Dispatcher:
         except FencepostError as error:
             _log.warning("the destinations cannot be read: %s", error)
             return
+        self._again &= rows.keys()
         for queue, run in list(self._runs.items()):
             if run.ended.is_set():
                 self._collect(run)
             elif queue not in rows or run.mark != fingerprint(rows[queue], self._fp.wall()):
-                run.stop()  # begun again by a later look, once what is under way has ended
-                begin = True
-        for destination in rows.values():
-            if begin and destination.queue not in self._runs:
+                run.stop()
+                self._again.add(queue)  # once what is under way has ended
+        for queue, destination in rows.items():
+            if queue not in self._runs and (begin or queue in self._again):
+                self._again.discard(queue)
                 self._begin(destination)
 
     def _reconcile(self) -> None:
@@ -146,7 +150,13 @@ class Dispatcher:
             return
         try:
             self._runs[queue] = Run(
-                self._fp, destination, self._options, self.meters, self._folder, self._jitter
+                self._fp,
+                destination,
+                self._options,
+                self.meters,
+                self._folder,
+                self._jitter,
+                self._wake.set,
             )
         except (InvalidRequest, ValueError) as error:
             self._tell(queue, f"nothing can be delivered to {queue}: {error}")
@@ -174,13 +184,13 @@ class Dispatcher:
 
     def _empty(self) -> bool:
         """Every run has found nothing more, and no reconciler has sent anything back."""
-        if any(not run.ended.is_set() for run in self._runs.values()):
+        if self._again or any(not run.ended.is_set() for run in self._runs.values()):
             return False
         for run in list(self._runs.values()):
             self._collect(run)
         try:
             rows = [each for each in self._wanted().values() if each.stopped is None]
-            again = self._reconciler.look(rows, at_once=True)
+            again = self._reconciler.look(rows)
         except FencepostError as error:
             _log.warning("reconciling failed: %s", error)
             return True

@@ -37,19 +37,23 @@ class Met(NamedTuple):
 
     stop: str = ""
     wait: str = ""
+    wait_seconds: float | None = None
     position: int = 0
     place: Place = BEGINNING
     unknown: tuple[Mapping[str, Any], ...] = ()
 
 
-def hello(voice: Voice, lineage: Sequence[Writer], after: int, place: Place | None) -> bytes:
-    """The bytes of a hello: who writes now, all who wrote before, what is known of the receiver."""
+def hello(
+    voice: Voice, lineage: Sequence[Writer], after: int, place: Place | None, **also: Any
+) -> bytes:
+    """The bytes of a hello: who writes now, all who wrote before, what is known of the receiver.
+    `also`: `ask_only`, or `adopt` (docs/receivers.md)."""
     writers = [[writer.epoch, writer.incarnation] for writer in lineage[-MAX_LINEAGE:]]
     return canonical({
         "hello": 1, "stream": voice.stream, "epoch": voice.epoch,
         "incarnation": voice.incarnation, "lineage": writers, "after": after,
         "limit": MAX_ACCEPTED, "sequence": None if place is None else place.sequence,
-        "head": None if place is None else place.head,
+        "head": None if place is None else place.head, **also,
     })  # fmt: skip
 
 
@@ -89,7 +93,7 @@ def _not_met(answer: Greeting) -> Met:
     if code in ("old_epoch", "fork"):
         holder = f"epoch {said.get('epoch')}, incarnation {said.get('incarnation')}"
         return Met(stop=f"{code}: the receiver is held by another writer ({holder})")
-    return Met(wait=answer.told)
+    return Met(wait=answer.told, wait_seconds=answer.wait_seconds)
 
 
 def _met(

@@ -24,7 +24,7 @@ class Meters:
         self._held: dict[str, Callable[[], bool]] = {}
 
     def tried(self, destination: str, word: str, seconds: float) -> None:
-        """One try."""
+        """One try; `not_met`: nothing was sent, since the receiver could not be greeted."""
         with self._lock:
             self._tries[destination, word] += 1
             slots = self._slots.setdefault(destination, [0] * (len(BUCKETS) + 1))

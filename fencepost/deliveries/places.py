@@ -43,11 +43,13 @@ class Try(NamedTuple):
 
 
 class Greeting(NamedTuple):
-    """The answer to a hello: its status and JSON, of whom we know; or None, and why."""
+    """The answer to a hello: its status and JSON, of whom we know; or None, and why. `wait_seconds`
+    is when to come again, where that was said."""
 
     status: int
     said: Mapping[str, Any] | None
     told: str = ""
+    wait_seconds: float | None = None
 
 
 class Place(NamedTuple):

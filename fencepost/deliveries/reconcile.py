@@ -61,15 +61,15 @@ class Reconciler:
         self._fp, self._jitter = fp, jitter
         self._asked: dict[str, tuple[int, int]] = {}  # tries, and when the next may be
 
-    def look(self, destinations: Sequence[Destination], *, at_once: bool = False) -> set[str]:
-        """Ask about each that is due; `at_once`: about all. The queues on which something is sent
-        again. Never raises for one that cannot be asked about."""
+    def look(self, destinations: Sequence[Destination]) -> set[str]:
+        """Ask about each that is due: at once, and then after pauses that grow. The queues on which
+        something is sent again. Never raises for one that cannot be asked about."""
         again: set[str] = set()
         for destination in destinations:
             if destination.options["reconcile"] is None or destination.stopped is not None:
                 continue
             for task in list(self._fp.tasks(destination.queue, state="blocked")):
-                if not self._due(task, at_once):
+                if not self._due(task):
                     continue
                 try:
                     if self._settled(destination, task.task_id):
@@ -78,10 +78,10 @@ class Reconciler:
                     _log.warning("%s: task %s: %s", destination.queue, task.task_id, error)
         return again
 
-    def _due(self, task: Task, at_once: bool) -> bool:
+    def _due(self, task: Task) -> bool:
         now = self._fp.steady()
         tries, at = self._asked.get(task.task_id, (0, now))
-        if not at_once and now < at:
+        if now < at:
             return False
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(tries, 20))
         pause = int(pause * (0.5 + self._jitter() / 2))
@@ -106,7 +106,8 @@ class Reconciler:
         self._fp.resolve(
             task_id, "done" if done else "retry", fence=task.fence, reason=reason, **given
         )
-        del self._asked[task_id]
+        if done:
+            self._asked.pop(task_id, None)
         return not done
 
     def ask(self, destination: Destination, operation: str) -> Said:

@@ -15,7 +15,7 @@ from fencepost.deliveries.admission import Admission, Gate
 from fencepost.deliveries.breaker import Breaker, Rate
 from fencepost.deliveries.delivering import Delivering
 from fencepost.deliveries.meters import Meters
-from fencepost.deliveries.places import Place, Sender, sender_of
+from fencepost.deliveries.places import Place, sender_of
 from fencepost.deliveries.stream import Stream
 from fencepost.issues import FencepostError
 from fencepost.log import Log
@@ -56,23 +56,25 @@ class _Runtime(Runtime):
 
 
 class Run:
-    """Begins at once. `ended` is set when it is over; then `ending` and `error` say how."""
+    """Begins at once. `ended` is set when it is over, and `told` called; then `ending` and `error`
+    say how."""
 
     def __init__(
         self, fp: StoreHandle, destination: Destination, options: Options, meters: Meters,
         folder: Path | None, jitter: Callable[[], float] = random.random,
-        sender: Sender | None = None,
+        told: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         wall, steady = fp.wall, fp.steady
         self.queue = destination.queue
         self.mark = fingerprint(destination, wall())
         self.ended = threading.Event()
+        self._told = told
         self.ending: Ending = "done"
         self.error: Exception | None = None
         given = destination.options
         jobs = 1 if given["ordered"] else int(given["concurrency"])
         place = place_of(destination, wall())
-        self._sender = sender or sender_of(place, lambda: wall() / SECOND)
+        self._sender = sender_of(place, lambda: wall() / SECOND)
         self._stream = Stream(fp, destination, self._sender, options.worker_id)
         breaker = Breaker(jobs, jitter, float(given["max_delay_seconds"]))
         rate = None if given["rate"] is None else Rate(float(given["rate"]))
@@ -107,6 +109,7 @@ class Run:
             self._sender.close()
             self._memory.close()
             self.ended.set()
+            self._told()
 
     @property
     def counts(self) -> dict[str, int]:

@@ -38,7 +38,13 @@ class Stopped(Exception):
 
 
 class NotMet(Exception):
-    """The receiver gave no answer to a hello that could be understood."""
+    """Nothing was sent: the receiver gave no answer to a hello that could be understood, or the
+    store does not know what went before. `wait_seconds`: when to come again, where that was said.
+    """
+
+    def __init__(self, told: str, wait_seconds: float | None = None) -> None:
+        super().__init__(told)
+        self.wait_seconds = wait_seconds
 
 
 class Stream:
@@ -97,7 +103,7 @@ class Stream:
             if met.stop:
                 self.stop(met.stop)
             if met.wait:
-                raise NotMet(met.wait)
+                raise NotMet(met.wait, met.wait_seconds)
             self._import(met.unknown)
             place = met.place if self.ordered else place
             self._advance(known, place, heard=met.position, announced=voice.incarnation)

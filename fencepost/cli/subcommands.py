@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fencepost.cli import arguments, destination_arguments
+from fencepost.cli import arguments, destination_arguments, restore_arguments
 
 
 class Subcommand(NamedTuple):
@@ -285,6 +285,22 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "backup": Subcommand(
         "copy the store while it is in use", "care.backup", arguments.backup,
         ("fencepost backup /mnt/usb/work-backup.db",),
+    ),
+    "restore": Subcommand(
+        "make a store of a backup, and tell every receiver before it serves", "restore.restore",
+        restore_arguments.restore,
+        (
+            "fencepost restore /mnt/usb/work-backup.db --to work.db",
+            "fencepost restore work-backup.db --to work.db --erasures erased.jsonl --take-over",
+        ),
+    ),
+    "adopt": Subcommand(
+        "make a store of its own of a copy that is to live", "restore.adopt",
+        restore_arguments.adopt, ("fencepost --store copied.db adopt",),
+    ),
+    "erasures": Subcommand(
+        "which tasks were erased, for a restore of an older backup", "restore.erasures",
+        arguments.none, ("fencepost --store work.db erasures > erased.jsonl",),
     ),
     "copy": Subcommand(
         "move a store from a file to PostgreSQL, with its journal", "care.copy", arguments.copy,

@@ -48,7 +48,7 @@ def backup(
         with suppress(FileNotFoundError):
             os.unlink(partial)
         handle.copy_to(partial, lambda done, total: tell("pages", done, total))
-        facts = {**_checked(partial, tell), **_facts(partial, handle)}
+        facts = {**checked(partial, tell), **_facts(partial, handle)}
         _write(_beside(manifest, ".partial"), facts)
         with suppress(FileNotFoundError):
             os.unlink(manifest)  # never a new file beside the manifest of an old one
@@ -86,7 +86,7 @@ def _check_target(path: Path, store: str, force: bool) -> None:
         )
 
 
-def _checked(partial: Path, tell: Told) -> dict[str, Any]:
+def checked(partial: Path, tell: Told) -> dict[str, Any]:
     """What the copy itself says, once its pages and its journal have been checked."""
     with sealed_file(partial) as read:
         tell("integrity", 0, 1)

@@ -34,6 +34,8 @@ SIDEWAYS: dict[tuple[str, str], str] = {
     ("worker", "offline"): "a worker without a network takes its tasks from an outbox",
     ("deliveries", "worker"): "whoever delivers is a worker on the destinations' queues",
     ("deliveries", "receiver"): "both sides sign, and chain an ordered stream, by one rule",
+    ("operate", "deliveries"): "a restored store tells each receiver who writes now",
+    ("operate", "receiver"): "and names its streams as both sides do",
     ("operate", "cli"): "long runs show tables and progress with cli/terminal.py, as the verbs do",
 }
 # The same for an import under `if TYPE_CHECKING`, which nothing runs.

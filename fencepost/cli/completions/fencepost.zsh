@@ -10,6 +10,7 @@
 
 _shtab_fencepost_commands() {
   local _commands=(
+    adopt:'make a store of its own of a copy that is to live'
     backup:'copy the store while it is in use'
     bench:'measure this store on this disk'
     cancel:'end a task that has not ended'
@@ -19,6 +20,7 @@ _shtab_fencepost_commands() {
     completion:'print the completion file of a shell'
     conform:'put a queue through the conformance kit'
     copy:'move a store from a file to PostgreSQL, with its journal'
+    deliver:'bring obligations to their destinations'
     demo:'the main job on real files, with workers that fail'
     destination-advance:'say how far an ordered receiver has come, where the store does not know'
     destination-list:'the destinations of the scope'
@@ -30,6 +32,7 @@ _shtab_fencepost_commands() {
     doctor:'say what the store stands on, and what is wrong'
     enqueue:'put a task on a queue, or one for each line of a file'
     erase:'remove all content of a task; a tombstone stays'
+    erasures:'which tasks were erased, for a restore of an older backup'
     fail:'report that the work failed'
     import:'record what receivers have accepted, in a store that was restored'
     init:'create a store'
@@ -53,6 +56,7 @@ _shtab_fencepost_commands() {
     renew:'extend a lease'
     requeue:'begin a new round of an ended task'
     resolve:'settle a blocked task'
+    restore:'make a store of a backup, and tell every receiver before it serves'
     results:'the accepted results of a task'
     review:'a human'"'"'s word on one revision'
     scope-revoke:'revoke the scope, or lift it'
@@ -86,6 +90,27 @@ _shtab_fencepost_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_defaults_added=0
+
+_shtab_fencepost_adopt_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--min-epoch[the new writer\'s epoch is above this one]:N:"
+  "--take-over[replace a writer that a receiver holds by, although this copy does not follow it]"
+  "--adopt-secret-file[what a taking over is signed with, where the receiver wants a secret of its own]:FILE:_files"
+  "*--override[deliver there although its receiver was not heard\; needs --reason]:SCOPE/QUEUE:"
+  "--reason[why\; stands in the receipt]:TEXT:"
+  "--erasures[erase these again\; made by\: fencepost erasures]:FILE|-:_files"
+  "--secrets-out[the destinations\' new secrets (default\: beside the store, for you alone)]:FILE:_files"
+  "--receipt[the restore receipt (default\: beside the store)]:FILE:_files"
+  "--folder[where what is remembered of the run lies (default\: beside the file\; for a server the current folder)]:DIR:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_adopt_defaults_added=0
 
 _shtab_fencepost_backup_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -216,6 +241,26 @@ _shtab_fencepost_copy_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_copy_defaults_added=0
+
+_shtab_fencepost_deliver_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--worker[who holds the leases\; at a service the token\'s own name (default\: dispatcher)]:W:"
+  "--lease-seconds[default\: what the queue says]:S:"
+  "--grace[after a signal, let deliveries end for so long\; default\: 30]:S:"
+  "--max-seconds[end after so long, as after a signal]:S:"
+  "--give-up-seconds[end (6) when the store could not be reached for so long]:S:"
+  "--exit-when-empty[end when nothing is due any more]"
+  "--state[where the dispatcher remembers\; default\: below XDG_STATE_HOME, by store and name]:DIR:"
+  "(*)::default\: all destinations:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_deliver_defaults_added=0
 
 _shtab_fencepost_demo_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -382,6 +427,18 @@ _shtab_fencepost_erase_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_erase_defaults_added=0
+
+_shtab_fencepost_erasures_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_erasures_defaults_added=0
 
 _shtab_fencepost_fail_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -750,6 +807,28 @@ _shtab_fencepost_resolve_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_resolve_defaults_added=0
 
+_shtab_fencepost_restore_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
+  "--scope[scope (FENCEPOST_SCOPE\; default\: default)]:S:"
+  "--actor[who sends the command (FENCEPOST_ACTOR\; default\: local)]:A:"
+  "--json[one JSON object a line on stdout]"
+  "--allow-filesystem[use a store on this network file system although SQLite is not safe there (FENCEPOST_ALLOW_FILESYSTEM)]:TYPE:"
+  "--to[the new store\'s file\; it must not be there]:STORE:"
+  "--min-epoch[the new writer\'s epoch is above this one]:N:"
+  "--take-over[replace a writer that a receiver holds by, although this copy does not follow it]"
+  "--adopt-secret-file[what a taking over is signed with, where the receiver wants a secret of its own]:FILE:_files"
+  "*--override[deliver there although its receiver was not heard\; needs --reason]:SCOPE/QUEUE:"
+  "--reason[why\; stands in the receipt]:TEXT:"
+  "--erasures[erase these again\; made by\: fencepost erasures]:FILE|-:_files"
+  "--secrets-out[the destinations\' new secrets (default\: beside the store, for you alone)]:FILE:_files"
+  "--receipt[the restore receipt (default\: beside the store)]:FILE:_files"
+  ":a file made by\: fencepost backup:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_restore_defaults_added=0
+
 _shtab_fencepost_results_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--store[the store\: a file, a PostgreSQL URL, or a service\'s URL and FENCEPOST_TOKEN (FENCEPOST_STORE\; default .\/fencepost.db)]:PATH|URL:_files"
@@ -837,6 +916,7 @@ _shtab_fencepost_serve_options=(
   "--keyfile[TLS\: its private key]:FILE:_files"
   "--behind-proxy[a proxy in front of it speaks TLS]"
   "--dev[no tokens, on loopback only\: for trying it out]"
+  "--deliver[deliver to all destinations of --scope as well]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -1040,6 +1120,7 @@ _shtab_fencepost() {
       (( CURRENT += 1 ))
       curcontext="${curcontext%:*:*}:_shtab_fencepost-$line[1]:"
       case $line[1] in
+        adopt) _arguments -C -s $_shtab_fencepost_adopt_options ;;
         backup) _arguments -C -s $_shtab_fencepost_backup_options ;;
         bench) _arguments -C -s $_shtab_fencepost_bench_options ;;
         cancel) _arguments -C -s $_shtab_fencepost_cancel_options ;;
@@ -1049,6 +1130,7 @@ _shtab_fencepost() {
         completion) _arguments -C -s $_shtab_fencepost_completion_options ;;
         conform) _arguments -C -s $_shtab_fencepost_conform_options ;;
         copy) _arguments -C -s $_shtab_fencepost_copy_options ;;
+        deliver) _arguments -C -s $_shtab_fencepost_deliver_options ;;
         demo) _arguments -C -s $_shtab_fencepost_demo_options ;;
         destination-advance) _arguments -C -s $_shtab_fencepost_destination_advance_options ;;
         destination-list) _arguments -C -s $_shtab_fencepost_destination_list_options ;;
@@ -1060,6 +1142,7 @@ _shtab_fencepost() {
         doctor) _arguments -C -s $_shtab_fencepost_doctor_options ;;
         enqueue) _arguments -C -s $_shtab_fencepost_enqueue_options ;;
         erase) _arguments -C -s $_shtab_fencepost_erase_options ;;
+        erasures) _arguments -C -s $_shtab_fencepost_erasures_options ;;
         fail) _arguments -C -s $_shtab_fencepost_fail_options ;;
         import) _arguments -C -s $_shtab_fencepost_import_options ;;
         init) _arguments -C -s $_shtab_fencepost_init_options ;;
@@ -1083,6 +1166,7 @@ _shtab_fencepost() {
         renew) _arguments -C -s $_shtab_fencepost_renew_options ;;
         requeue) _arguments -C -s $_shtab_fencepost_requeue_options ;;
         resolve) _arguments -C -s $_shtab_fencepost_resolve_options ;;
+        restore) _arguments -C -s $_shtab_fencepost_restore_options ;;
         results) _arguments -C -s $_shtab_fencepost_results_options ;;
         review) _arguments -C -s $_shtab_fencepost_review_options ;;
         scope-revoke) _arguments -C -s $_shtab_fencepost_scope_revoke_options ;;

@@ -147,7 +147,10 @@ def test_a_screen_shows_the_path_and_others_the_place_alone():
         options={"headers": {"a": HIDDEN}, "reconcile": f"https://r.example/q?k={HIDDEN}"},
     )  # fmt: skip
     shown, told = without_secrets(web), for_others(web)
-    assert (shown.address, told.address) == ("https://h.example:1/in?***", "https://h.example:1/***")
+    assert (shown.address, told.address) == (
+        "https://h.example:1/in?***",
+        "https://h.example:1/***",
+    )
     assert shown.options["reconcile"] == "https://r.example/q?***"
     assert told.options["reconcile"] == "https://r.example/***"
     for one in (shown, told):

@@ -45,9 +45,7 @@ class Stored:
     def receipt(self) -> Receipt | None:
         if self.body is None or self.salt is None or self.request_sha256 is None:
             return None
-        return Receipt(
-            self.number, self.body, self.salt, self.request_sha256, self.result_sha256
-        )
+        return Receipt(self.number, self.body, self.salt, self.request_sha256, self.result_sha256)
 
     def tasks(self, *verbs: str) -> list[str]:
         """The tasks that it names, if it is the entry of one of these verbs."""

@@ -224,7 +224,7 @@ def test_who_has_to_be_alone_waits_until_there_is_an_end_to_it_and_says_for_whom
             changing.result(40)
         assert re.search(
             r"scope\.set_policy waits for all transactions .*: backend \d+ \(the importer, idle in "
-            r"transaction, for \d+ s\); end them",
+            r"transaction, since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\); end them",
             str(told.value),
         )
         assert far.fp.enqueue(QUEUE, 1).entry["verb"] == "enqueue"

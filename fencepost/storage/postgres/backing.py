@@ -57,8 +57,8 @@ class PostgresBacking:
             yield one("back_to_alone")
             there = yield one("holders")
             named = ", ".join(
-                f"backend {pid} ({name or 'no name'}, {state}, for {seconds} s)"
-                for pid, name, state, seconds in there
+                f"backend {pid} ({name or 'no name'}, {state}, since {begun})"
+                for pid, name, state, begun in there
             )
             raise Unavailable(
                 f"{self.where}: {verb} waits for all transactions that have touched the store, "

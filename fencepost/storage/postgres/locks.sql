@@ -32,7 +32,7 @@ rollback to savepoint fencepost_alone;
 -- name: holders
 -- who is there that hold_alone waits for
 select l.pid, left(a.application_name, 40), coalesce(a.state, 'prepared'),
-    extract(epoch from clock_timestamp() - a.xact_start)::bigint
+    to_char(a.xact_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
 from pg_locks l left join pg_stat_activity a on a.pid = l.pid
 where l.relation = 'fencepost_store'::regclass and l.granted
     and l.pid is distinct from pg_backend_pid()

@@ -97,23 +97,25 @@ class Early:
         over = self._backing.over(self._queue_id, self._until, most)
         ready = self._backing.ready(self._queue_id, self._limit)
         self._over, self._looks = len(over), len(over) + len(ready)
-        self._drawing = self._backing.draws(self._sent, queues, tasks, self._limit + most)
+        # from a mark (lowwater.py) it may find too little and look again: numbers come after that
+        if len(ready) == 1:
+            self._drawing = self._backing.draws(self._sent, queues, tasks, self._limit + most)
         return [*over, *ready, *self._drawing]
 
     def found(self, loaded: Loaded, answers: Sequence[Any]) -> Steps[bool]:
         """Whether the numbers that were drawn behind it will do, too."""
         place, backing = self._place, self._backing
         queue = None if place is None else loaded.queues.get(place)
-        if not self._drawing or place is None or queue is None or queue.id != self._queue_id:
+        if not self._looks or place is None or queue is None or queue.id != self._queue_id:
             return False
         if loaded.now < self._until:  # a clock was set back: what was due may not be any more
             yield one("wait_again", now=loaded.now)
         if backing.before() is None or loaded.now < self._until:
             return False
         looked, drawn = answers[: self._looks], answers[self._looks :]
-        will_do = self._until == loaded.now or _many(looked, self._over) >= self._limit
-        if not will_do:
-            looked = yield from self._again(loaded, looked)
+        will_do = bool(self._drawing)
+        if self._until < loaded.now and _many(looked, self._over) < self._limit:
+            looked, will_do = (yield from self._again(loaded, looked)), False
         ready = looked[self._over :]
         if not backing.enough(queue.id, looked, self._limit):
             ready, will_do = (yield together(backing.ready(queue.id, self._limit))), False

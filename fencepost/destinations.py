@@ -23,7 +23,8 @@ TABLES = frozenset({"postgresql", "sqlite"})
 SIGNED = WEB | {"command"}
 KINDS = SIGNED | TABLES | {"s3", "directory"}
 MAY_BE: dict[str, frozenset[str]] = {
-    **dict.fromkeys(SIGNED, frozenset({"fenced", "idempotent", "unfenced"})),
+    **dict.fromkeys(WEB, frozenset({"fenced", "idempotent", "unfenced"})),
+    "command": frozenset({"idempotent", "unfenced"}),
     **dict.fromkeys(TABLES, frozenset({"fenced"})),
     **dict.fromkeys(("s3", "directory"), frozenset({"cas", "idempotent"})),
 }

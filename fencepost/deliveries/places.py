@@ -81,6 +81,11 @@ class Sender(Protocol):
 SENDERS = {
     "https": ("fencepost.deliveries.http", "HttpSender"),
     "http": ("fencepost.deliveries.http", "HttpSender"),
+    "command": ("fencepost.deliveries.command", "CommandSender"),
+    "directory": ("fencepost.deliveries.directory", "DirectorySender"),
+    "postgresql": ("fencepost.deliveries.table", "TableSender"),
+    "s3": ("fencepost.deliveries.s3", "S3Sender"),
+    "sqlite": ("fencepost.deliveries.table", "TableSender"),
 }
 
 

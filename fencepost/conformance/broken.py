@@ -167,6 +167,18 @@ class AcceptsAStaleRevision(Fault):
     submit = complete = one_task
 
 
+class ImportsWhateverIsSaid(Fault):
+    """A revision that is there is taken for what a receiver has, without a look at its result."""
+
+    name, code = "imports-whatever-is-said", "result_conflict"
+    found_by = "what_a_receiver_has_accepted_is_imported_once"
+
+    def adopt(self, c: Row, t: Row) -> Row:
+        if c.revision <= t.revision:
+            return self.accept(None, task_ids=[t.task_id], facts={"known": True})
+        return super().adopt(c, t)
+
+
 class MarkOfALateHolderStays(Fault):
     """The progress mark is written before anybody asks whose lease it is."""
 

@@ -19,6 +19,7 @@ if __package__:  # imports are relative, since the copied folder may have any na
         hostile,
         leases,
         order,
+        outcomes,
         owners,
         people,
         receipt_lab,
@@ -29,8 +30,8 @@ if __package__:  # imports are relative, since the copied folder may have any na
     from .cases.law import Case, cases_of
 
     GROUPS = (
-        fenced_queue, receipt_lab, shelter_feed, owners, dimensions, order, leases, results, tasks,
-        people, hostile,
+        fenced_queue, receipt_lab, shelter_feed, owners, dimensions, order, leases, results,
+        outcomes, tasks, people, hostile,
     )  # fmt: skip
     CASES: list[Case] = [case for group in GROUPS for case in cases_of(group)]
 

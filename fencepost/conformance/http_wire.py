@@ -25,7 +25,7 @@ NOBODY = "00000000-0000-7000-8000-000000000000"
 ON_A_TASK = frozenset(
     [
         "renew", "submit", "complete", "fail", "release", "cancel", "requeue", "resolve", "review",
-        "erase",
+        "import", "erase",
     ]
 )  # fmt: skip
 VERBS = frozenset(

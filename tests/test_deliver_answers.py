@@ -6,6 +6,7 @@ import json
 import socket
 import ssl
 import time
+from contextlib import closing
 
 import pytest
 from helpers.receivers import SECRET, Kit, Reply, Web, answer_bytes, http
@@ -279,10 +280,10 @@ def test_one_that_says_nothing_is_left_in_time():
         assert time.monotonic() - begun < 5
 
 
-def test_one_that_drips_its_answer_is_left_in_time(kit):
-    with Web(lambda asked: Reply(kit.answer(asked), piece=1, pause=0.05)) as web:
+def test_one_that_drips_its_answer_is_left_in_time():
+    with Web(lambda asked: Reply(http(200, b"x" * 20), piece=1, pause=0.05)) as web:
         begun = time.monotonic()
-        tried = send(web.url, seconds=0.5)
+        tried = send(web.url, "idempotent", seconds=0.5)
         assert tried.word == "unanswered" and "timed out" in tried.told
         assert time.monotonic() - begun < 5
 
@@ -354,22 +355,18 @@ def test_what_found_a_kept_connection_dead_is_sent_again_with_the_same_bytes():
         seen.append(asked)
         return None if len(seen) == 2 else http(200)
 
-    with Web(answer) as web:
-        made = sender(web.url, "idempotent")
+    with Web(answer) as web, closing(sender(web.url, "idempotent")) as made:
         event = event_of(OBLIGATION, payload(), VOICE)
         assert made.send(event, 5).word == "delivered"
         assert made.send(event, 5).word == "delivered"
         assert [each.body for each in seen] == [event.body] * 3 and web.connections == 2
-        made.close()
 
 
 def test_an_unfenced_destination_is_asked_on_a_new_connection_each_time():
-    with Web(lambda asked: http(200)) as web:
-        made = sender(web.url, "unfenced")
+    with Web(lambda asked: http(200)) as web, closing(sender(web.url, "unfenced")) as made:
         for _ in range(3):
             assert made.send(event_of(OBLIGATION, payload(), VOICE), 5).word == "delivered"
         assert web.connections == 3
-        made.close()
 
 
 def test_headers_of_the_destinations_own_are_sent_along():

@@ -11,6 +11,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -63,6 +64,7 @@ class Exchange:
         more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
         self._head = f"Host: {self.target.authority}\r\nUser-Agent: fencepost/{VERSION}\r\n{more}"
         self._kept: list[Kept] = []  # append and pop of a list are atomic
+        self._closed = False
 
     def post(self, kind: str, body: bytes, signed: dict[str, str], seconds: float) -> Answer:
         """Send a body and hear the answer. Raises Unsent or Unheard."""
@@ -80,9 +82,11 @@ class Exchange:
         return self._exchange(head.encode("ascii"), seconds)
 
     def close(self) -> None:
-        """Close what is kept."""
+        """Close what is kept, and keep nothing more."""
+        self._closed = True
         while self._kept:
-            self._kept.pop().sock.close()
+            with suppress(IndexError):  # another thread has it
+                self._kept.pop().sock.close()
 
     def _exchange(self, request: bytes, seconds: float) -> Answer:
         until = _CLOCK.steady() + round(seconds * SECOND)
@@ -110,6 +114,8 @@ class Exchange:
             raise
         if heard.keep and not broken and len(self._kept) < self._keep:
             self._kept.append(Kept(sock, os.getpid()))
+            if self._closed:  # meanwhile: nobody else will
+                self.close()
         else:
             sock.close()
         return Answer(heard.status, heard.headers, heard.body)

@@ -16,7 +16,9 @@ from helpers.receivers import SECRET
 
 
 class Depot:
-    """A store whose results on `pages` oblige `out`."""
+    """A store whose results on `pages` oblige `out`. `patience`: seconds for what has an end."""
+
+    patience = 30
 
     def __init__(self, fp: Any, folder: Path) -> None:
         self.fp, self.folder = fp, folder
@@ -62,7 +64,7 @@ class Depot:
 
     def deliver(self, *queues: str, **options: Any) -> Dispatcher:
         """Run one to its end, which must come within half a minute."""
-        made = self.dispatcher(*queues, **{"max_seconds": 30, **options})
+        made = self.dispatcher(*queues, **{"max_seconds": self.patience, **options})
         made.run()
         return made
 

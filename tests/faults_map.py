@@ -108,13 +108,25 @@ SURE: dict[int, Fault] = {
         "a_key_never_gives_another_commands_receipt",
         "another_actor_or_scope_learns_nothing_of_a_key",
     ), {}),
-    26: ("a cursor skips late commits", (), {"PostgreSQL": NEEDS_POSTGRES}),
-    28: ("a row stays in sending", (), {"deliveries": NEEDS_PEER}),
+    26: ("a cursor skips late commits", held(
+        "deliver_faces",
+        "an_obligation_that_is_committed_late_is_delivered_though_later_ones_were",
+    ), {}),
+    28: ("a row stays in sending", held(
+        "deliver_killed",
+        "a_dispatcher_killed_at_any_step_leaves_each_effect_once",
+        "an_unfenced_delivery_that_a_death_cut_off_is_uncertain_and_is_not_sent_again",
+        "one_that_nobody_starts_again_is_taken_over_when_its_lease_lapses",
+    ) + held("deliver_reconcile", "only_a_plain_yes_or_no_settles_an_uncertain_effect"), {}),
     30: ("a fresh id for a second try", held(
         "receiver_killed",
         "killed_at_each_step_it_has_both_effect_and_receipt_or_neither",
         "under_load_and_killed_again_and_again_each_effect_is_there_once",
-    ), {"deliveries": NEEDS_PEER}),
+    ) + held(
+        "deliver_dispatcher",
+        "the_same_id_and_the_same_bytes_go_out_at_each_try_and_after_a_restart",
+        "what_becomes_of_one_that_did_not_arrive",
+    ), {}),
 }  # fmt: skip
 
 RARE: dict[int, Fault] = {

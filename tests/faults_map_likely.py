@@ -82,7 +82,7 @@ LIKELY: dict[int, Fault] = {
         "tasks_that_cannot_be_claimed_do_not_hide_one_behind_them_that_can",
         "lapsed_tasks_without_attempts_do_not_hide_one_behind_them_for_good",
         "a_sweep_gets_past_leases_that_still_run_and_settles_the_one_that_ended",
-    ), {"deliveries": NEEDS_PEER}),
+    ) + held("deliver_dispatcher", "a_destination_that_is_down_costs_another_nothing"), {}),
     54: ("a later task under a ticking lease", held(
         "faults_time",
         "a_task_due_later_is_claimed_once_and_its_lease_begins_with_the_claim",
@@ -150,14 +150,26 @@ LIKELY: dict[int, Fault] = {
         "killed_at_any_step_a_command_is_there_as_a_whole_or_not_at_all",
         "under_random_kills_every_task_ends_once_with_one_receipt_and_none_is_lost",
     ), {}),
-    68: ("a webhook reaches inside", (), {"deliveries": NEEDS_PEER}),
+    68: ("a webhook reaches inside", held(
+        "deliver_guard",
+        "an_address_of_the_inside_is_refused_unless_it_is_allowed",
+        "a_url_that_could_be_read_in_two_ways_is_refused_and_not_shown",
+        "a_name_that_resolves_to_another_address_a_moment_later_changes_nothing",
+        "no_proxy_of_the_environment_is_used",
+    ) + held("deliver_answers", "a_status_is_understood"), {}),
     70: ("a signature over other bytes", held(
         "receiver_signing",
         "every_changed_byte_of_what_is_signed_is_seen",
         "a_secret_is_rotated_by_signing_with_both_for_a_while",
     ) + held(
         "receiver_reading", "the_bytes_are_those_of_rfc_8785",
-    ), {"deliveries": NEEDS_PEER}),
+    ) + held(
+        "deliver_event", "the_bytes_are_the_rfc_8785_form_whatever_the_result_is",
+    ) + held(
+        "deliver_dispatcher",
+        "the_same_id_and_the_same_bytes_go_out_at_each_try_and_after_a_restart",
+        "while_a_secret_is_rotated_both_sign_and_then_the_new_one_alone",
+    ), {}),
     72: ("time hashed finer than stored", held(
         "faults_audit",
         "a_thousand_entries_verify_after_a_restart_and_from_a_fresh_process",

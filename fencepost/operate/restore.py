@@ -7,12 +7,15 @@ writer and what it has accepted is recorded here (`restoring/`).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fencepost.alone import Taken, alone
 from fencepost.handle import Handle, open_handle
-from fencepost.issues import InvalidRequest
+from fencepost.issues import InvalidRequest, Unavailable
 from fencepost.lineage import ADOPTED, RESTORED
 from fencepost.operate.backup import Told
 from fencepost.operate.restoring import copying, receipt, steps
@@ -42,26 +45,28 @@ def restore(
     source, store = Path(os.path.realpath(backup)), Path(os.path.realpath(target))
     if not store.parent.is_dir():
         raise InvalidRequest(f"the folder {store.parent} does not exist; create it first")
-    wishes.checked()
+    own = wishes.checked()._replace(
+        heard=max(wishes.heard, copying.heard_of(store)),
+        secrets_out=wishes.secrets_out or _beside(store, ".restore-secrets.json"),
+    )
     facts = copying.manifest(source)
-    progress = Progress(_beside(store, ".restore.json"), {"backup": facts["sha256"]})
     written = receipt_path or _beside(store, ".restore-receipt.json")
-    if not progress.get("served"):
-        there = copying.copy(source, store, facts, progress, tell)
-        heard = max(wishes.heard, copying.heard_of(store))
-        own = wishes._replace(
-            heard=heard, secrets_out=wishes.secrets_out or _beside(store, ".restore-secrets.json")
-        )
-        with open_handle(there, actor=actor, allow_filesystem=allow_filesystem) as fp:
-            found = steps.run(fp, RESTORED, own, progress, tell)
-            content = receipt.build(found, fp.about()["writer_id"], facts)
+    with _alone(_beside(store, ".restore.lock")):
+        progress = Progress(_beside(store, ".restore.json"), {"backup": facts["sha256"]})
+        if progress.get("served") is None:
+            steps.check_secrets_out(own, progress)
+            there = copying.copy(source, store, facts, progress, tell)
+            with open_handle(there, actor=actor, allow_filesystem=allow_filesystem) as fp:
+                found = steps.run(fp, RESTORED, own, progress, tell)
+                content = receipt.build(found, fp.about()["writer_id"], facts)
+            write(written, content, 0o644)
+            if not found["complete"]:
+                return Restored(content, written, False)
+            progress.keep("served", content.decode())
+        copying.serve(store, allow_filesystem)
+        content = str(progress.get("served")).encode()
         write(written, content, 0o644)
-        if not found["complete"]:
-            return Restored(content, written, False)
-        progress.keep("served", True)
-    copying.serve(store)
-    content = written.read_bytes()
-    progress.end()
+        progress.end()
     return Restored(content, written, True)
 
 
@@ -74,28 +79,48 @@ def adopt(
     as `restore` does."""
     if fp.address == ":memory:":
         raise InvalidRequest("a store in memory has no copies: nobody else can write it")
-    base = _base(fp, folder)
     about: dict[str, Any] = fp.about()
-    progress = Progress(_beside(base, ".adopt.json"), {"store": about["writer_id"]})
-    written = receipt_path or _beside(base, ".adopt-receipt.json")
-    own = wishes._replace(
+    base = _base(fp, about["path"], folder)
+    own = wishes.checked()._replace(
         secrets_out=wishes.secrets_out or _beside(base, ".adopt-secrets.json")
     )
-    found = steps.run(fp, ADOPTED, own, progress, tell)
-    content = receipt.build(found, about["writer_id"], None)
-    write(written, content, 0o644)
-    if found["complete"]:
-        progress.end()
+    written = receipt_path or _beside(base, ".adopt-receipt.json")
+    with _alone(_beside(base, ".adopt.lock")):
+        progress = Progress(_beside(base, ".adopt.json"), {"store": about["writer_id"]})
+        steps.check_secrets_out(own, progress)
+        found = steps.run(fp, ADOPTED, own, progress, tell)
+        content = receipt.build(found, about["writer_id"], None)
+        write(written, content, 0o644)
+        if found["complete"]:
+            progress.end()
     return Restored(content, written, bool(found["complete"]))
 
 
-def _base(fp: Handle, folder: Path | None) -> Path:
-    """What the names of a run's files begin with."""
+def _base(fp: Handle, shown: str, folder: Path | None) -> Path:
+    """What the names of a run's files begin with; `shown` is the address without a password."""
     if folder is None and "://" not in fp.address:
         return Path(fp.address)
-    name = sha256(fp.address.encode()).hexdigest()[:16]
+    name = sha256(shown.encode()).hexdigest()[:16]
     return (folder or Path.cwd()) / f"fencepost-{name}"
 
 
 def _beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Nobody else does this here meanwhile. Whoever opened the lock just before it is removed finds
+    that all is done, or nothing begun."""
+    try:
+        guard = alone(path)
+    except Taken as taken:
+        raise Unavailable(f"process {taken.holder or 'unknown'} is at it already") from None
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written: {error}") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        os.close(guard)

@@ -12,13 +12,14 @@ from typing import Any, BinaryIO
 from fencepost.handle import open_handle
 from fencepost.issues import InvalidRequest, JournalBroken, SchemaMismatch, Unavailable
 from fencepost.operate.backup import Told, checked, manifest_of
-from fencepost.operate.restoring.progress import Progress
+from fencepost.operate.restoring.progress import Progress, write
 from fencepost.storage.sqlite.connect import sync_folder
 from fencepost.storage.sqlite.schema import LATEST
 from fencepost.storage.sqlite.sidecar import ENDING as SIDECAR
 from fencepost.storage.sqlite.sidecar import Sidecar
 
 BLOCK = 1 << 20
+LOGS = ("-wal", "-journal")
 
 
 def manifest(backup: Path) -> dict[str, Any]:
@@ -29,13 +30,15 @@ def manifest(backup: Path) -> dict[str, Any]:
     path = manifest_of(backup)
     try:
         facts = json.loads(path.read_bytes())
-        version, _, _ = int(facts["schema_version"]), facts["sha256"], facts["bytes"]
+        version, size, digest = (facts[name] for name in ("schema_version", "bytes", "sha256"))
+        if (type(version), type(size), type(digest)) != (int, int, str):
+            raise ValueError("it is not one that fencepost backup has written")
     except FileNotFoundError:
         raise InvalidRequest(
             f"{backup} has no manifest ({path.name} beside it): whether it is whole cannot be "
             "told; for a copy that was made otherwise see: fencepost adopt --help"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unavailable(f"{path} cannot be read: {error!r}") from error
     if version != LATEST:
         raise SchemaMismatch(
@@ -57,28 +60,44 @@ def copy(backup: Path, target: Path, facts: dict[str, Any], progress: Progress, 
     there = hidden(target)
     if progress.get("copied"):
         return there
-    if target.exists():
-        raise InvalidRequest(f"{target} is there already; move it away, or name another file")
-    if there.exists() and not progress.begun:
-        raise InvalidRequest(f"{there} is there, of a run that is not known; remove it")
-    progress.keep("began", True)
+    _check_free(target, there, progress)
     partial = target.with_name(target.name + ".partial")
     try:
-        for path in (there, there.with_name(there.name + SIDECAR)):
-            path.unlink(missing_ok=True)
-        with backup.open("rb") as source, partial.open("wb") as file:
-            _same(source, file, facts, backup, tell)
+        partial.unlink(missing_ok=True)
         try:
+            with backup.open("rb") as source, open(partial, "xb", opener=_for_us) as file:
+                _same(source, file, facts, backup, tell)
             checked(partial, tell)
+            progress.keep("began", True)
+            os.replace(partial, there)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-        os.replace(partial, there)
         sync_folder(there.parent)
     except OSError as error:
         raise Unavailable(f"{there}: the backup could not be copied: {error}") from error
     progress.keep("copied", True)
     return there
+
+
+def _check_free(target: Path, there: Path, progress: Progress) -> None:
+    """Nothing stands at the target that would be taken for a part of the new store."""
+    if target.exists() or target.is_symlink():
+        raise InvalidRequest(f"{target} is there already; move it away, or name another file")
+    for ending in LOGS:
+        log = target.with_name(target.name + ending)
+        if log.exists():
+            raise InvalidRequest(
+                f"{log} is there: it belongs to a store of this name that was lost, and may hold "
+                "its last commits; SQLite would take it for the new store's. Move it away"
+            )
+    if there.exists() and not progress.begun:
+        raise InvalidRequest(f"{there} is there, of a run that is not known; remove it")
+
+
+def _for_us(path: str, flags: int) -> int:
+    """As a backup is: what destinations are signed with stands in it."""
+    return os.open(path, flags, 0o600)
 
 
 def _same(
@@ -105,17 +124,22 @@ def heard_of(target: Path) -> int:
     return 0 if record is None else max(record.epoch, record.high >> 32)
 
 
-def serve(target: Path) -> None:
+def serve(target: Path, allow_filesystem: str | None = None) -> None:
     """The hidden store gets its name, and its sidecar with it: first, so that it never lies there
-    without one. Done again it does nothing."""
+    without one, and both may be opened until it has. Done again it does nothing."""
     there = hidden(target)
     old, new = (path.with_name(path.name + SIDECAR) for path in (there, target))
     try:
         if there.exists():
-            _fold(there)
-            new.unlink(missing_ok=True)
-            os.link(old, new)
+            if target.exists():
+                raise InvalidRequest(
+                    f"{target} was made meanwhile by somebody else; move it away, and run again"
+                )
+            _fold(there, allow_filesystem)
+            write(new, old.read_bytes(), old.stat().st_mode & 0o777)
             os.replace(there, target)
+        elif not target.exists():
+            raise Unavailable(f"{target} is gone; remove {target}.restore.json to begin anew")
         for ending in (SIDECAR, "-wal", "-shm", "-turn1", "-turn2"):
             with suppress(FileNotFoundError):
                 there.with_name(there.name + ending).unlink()
@@ -124,9 +148,9 @@ def serve(target: Path) -> None:
         raise Unavailable(f"{target}: the store could not be given its name: {error}") from error
 
 
-def _fold(store: Path) -> None:
+def _fold(store: Path, allow_filesystem: str | None) -> None:
     """What stands in the log goes into the file, which is moved without it: closing does that."""
-    with open_handle(store):
+    with open_handle(store, allow_filesystem=allow_filesystem):
         pass
     log = store.with_name(store.name + "-wal")
     if log.exists() and log.stat().st_size:

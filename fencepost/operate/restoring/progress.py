@@ -57,7 +57,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         found = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Unavailable(f"{path} cannot be read: {error}") from error
     return found if isinstance(found, dict) else {}
 

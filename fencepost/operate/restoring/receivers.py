@@ -4,7 +4,7 @@ recorded here, before anything is delivered and before anybody works on it again
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fencepost.clock import SECOND
@@ -12,21 +12,24 @@ from fencepost.commands import DestinationAdvance
 from fencepost.deliveries import hello
 from fencepost.deliveries.event import Voice
 from fencepost.deliveries.importing import command_of
-from fencepost.deliveries.places import Place as Where
-from fencepost.deliveries.places import sender_of
+from fencepost.deliveries.places import Sender, sender_of
 from fencepost.deliveries.run import place_of
 from fencepost.handle import Handle
 from fencepost.issues import FencepostError, InvalidRequest, NotFound
 from fencepost.lineage import STOPS
-from fencepost.model import Writer
+from fencepost.model import Task, Writer
 from fencepost.outward import Destination
 from fencepost.receiver.wire import stream_name
 
-ISOLATION = {
-    True: "the receiver refuses every older writer of the stream",
-    False: "none: what stands there keeps no writer, and takes what an older one sends",
-}
+IN_FORCE = "the receiver refuses every older writer of the stream"
+NOT_TOLD = "none yet: the receiver has not been told of the new writer"
+NO_FENCE = "none: what stands there keeps no writer, and takes what an older one sends"
 NOT_FENCED = "it keeps no writer, and cannot say what it has accepted"
+GONE_BACK = (
+    "gap: up to position {heard} its effects were known, and it is at {position}: it was restored "
+    "itself, and what lies between is not there any more"
+)
+Keep = Callable[[], object]
 _AT_ONCE = 100
 
 
@@ -51,25 +54,31 @@ def peers(fp: Handle) -> Iterator[Peer]:
 
 
 class Talk:
-    """Talks with the receiver of one destination. Close it when done."""
+    """Talks with the receiver of one destination. Close it when done. `unusable` says why nothing
+    can be sent to such a place, where that is so."""
 
     def __init__(self, peer: Peer, writer_id: str, adopt_secret: str | None = None) -> None:
-        """`adopt_secret` signs the taking over, where the receiver wants it. Raises
-        InvalidRequest where nothing can be sent to such a place."""
+        """`adopt_secret` signs the taking over, where the receiver wants it."""
         self.peer, self.writer_id = peer, writer_id
         self._now = lambda: peer.fp.wall() / SECOND
         self._where = place_of(peer.destination, peer.fp.wall())
-        self._sender = sender_of(self._where, self._now)
+        self._sender: Sender | None = None
+        self.unusable = ""
+        try:
+            self._sender = sender_of(self._where, self._now)
+        except (FencepostError, ValueError) as error:
+            self.unusable = f"nothing can be sent there: {error}"
         self._adopt_secret = adopt_secret
         self._seconds = float(peer.destination.options["timeout_seconds"])
 
     @property
     def greets(self) -> bool:
         """Whether it keeps writers apart."""
-        return self._sender.greets
+        return self._sender is not None and self._sender.greets
 
     def close(self) -> None:
-        self._sender.close()
+        if self._sender is not None:
+            self._sender.close()
 
     def _voice(self) -> tuple[Voice, tuple[Writer, ...]]:
         lineage = self.peer.fp.writers()
@@ -84,6 +93,7 @@ class Talk:
 
     def ask(self) -> Mapping[str, Any] | str:
         """What the receiver says of the stream, changing nothing; or why it gave no answer."""
+        assert self._sender is not None
         voice, lineage = self._voice()
         body = hello.hello(voice, lineage, self.peer.destination.heard, None, ask_only=True)
         answer = self._sender.greet(body, self._seconds)
@@ -96,7 +106,7 @@ class Talk:
         another hold it by now, nothing is changed. Why not, or nothing."""
         voice, lineage = self._voice()
         secrets = self._where.secrets if self._adopt_secret is None else (self._adopt_secret,)
-        sender = sender_of(Where(*self._where[:3], secrets), self._now)
+        sender = sender_of(self._where._replace(secrets=secrets), self._now)
         try:
             heard = self.peer.destination.heard
             answer = sender.greet(
@@ -104,16 +114,27 @@ class Talk:
             )
         finally:
             sender.close()
-        return "" if answer.status == 200 and answer.said is not None else answer.told
+        if answer.status == 200 and answer.said is not None:
+            return ""
+        return answer.told or "no answer that could be understood"
 
     def announce(self) -> hello.Met:
         """Say who writes now, and hear what is not known here."""
+        assert self._sender is not None
         voice, lineage = self._voice()
         fp, known = self.peer.fp, self.peer.destination
-        return hello.meet(
-            self._sender, voice, lineage, known.heard, self._place(),
-            lambda receipt: hello.knows(fp.results, receipt), self._seconds,
-        )
+        try:
+            return hello.meet(
+                self._sender,
+                voice,
+                lineage,
+                known.heard,
+                self._place(),
+                lambda receipt: _knows(fp, receipt),
+                self._seconds,
+            )
+        except (InvalidRequest, KeyError, TypeError, ValueError) as error:
+            return hello.Met(wait=f"what it says cannot be read ({type(error).__name__})")
 
     def moved_on(self, met: hello.Met) -> None:
         """The store knows that the receiver was told, and how far its effects are known. Raises
@@ -125,39 +146,67 @@ class Talk:
         command = DestinationAdvance(
             known.queue, known.sequence, sequence, head, met.position, voice.incarnation
         )
-        self.peer.fp.outcome_of(command, None)
+        self.peer.fp.receipt_of(command, None)
 
 
-def taken_over(talk: Talk, *, take_over: bool) -> dict[str, Any]:
+def taken_over(talk: Talk, notes: dict[str, Any], keep: Keep, *, take_over: bool) -> dict[str, Any]:
     """Tell one receiver, and import what it has accepted. Returns what the receipt says of it:
-    `answered` only if nothing of it is open. Never raises for what the other side does."""
+    `answered` only if nothing of it is open. Never raises for what the other side does.
+
+    `notes` is what is remembered of it over interruptions, and `keep` puts that on the disk: always
+    before the step after which it could not be found out any more."""
     peer = talk.peer
-    told = {**described(peer), "isolation": ISOLATION[talk.greets], "answered": False}
-    if not talk.greets:
-        return {**told, "why": NOT_FENCED}
+    found: dict[str, Any] = {"refused": []}
+    if talk.unusable:
+        why = talk.unusable
+    elif not talk.greets:
+        why = NOT_FENCED
+    else:
+        why = _told(talk, notes, keep, found, take_over=take_over)
+    told = {**described(peer), "imported": [], "foreign": [], **notes, **found}
+    told["answered"] = not why
+    told["isolation"] = NOT_TOLD if talk.greets else NO_FENCE
+    if why:
+        told["why"] = why
+    if not why or found.get("told"):
+        told["isolation"] = IN_FORCE
+    told.pop("told", None)
+    return told
+
+
+def _told(
+    talk: Talk, notes: dict[str, Any], keep: Keep, found: dict[str, Any], *, take_over: bool
+) -> str:
+    """Why it is open still, or nothing."""
     said = talk.ask()
     if isinstance(said, str):
-        return {**told, "why": f"not reached: {said}"}
-    told["receiver"] = str(said.get("receiver"))
-    told["held_by"] = {name: said.get(name) for name in ("epoch", "incarnation")}
-    replaced = said.get("would") is not None
-    if replaced:
+        return f"not reached: {said}"
+    would, position = said.get("would"), said.get("position")
+    heard = talk.peer.destination.heard
+    holder = {name: said.get(name) for name in ("epoch", "incarnation")}
+    if "held_by" not in notes or would is not None:
+        notes |= {"receiver": str(said.get("receiver")), "held_by": holder, "taken_over": False}
+        keep()
+    if type(position) is not int or position < heard:
+        return GONE_BACK.format(heard=heard, position=position)
+    if would is not None:
         if not take_over:
             why = "it is held by a writer that this one does not follow; to replace it: --take-over"
-            return {**told, "why": f"{said['would']}: {why}"}
-        if why := talk.replace(told["held_by"]):
-            return {**told, "why": f"not taken over: {why}"}
+            return f"{would}: {why}"
+        notes["taken_over"] = True
+        keep()
+        if why := talk.replace(holder):
+            notes["taken_over"] = False
+            return f"not taken over: {why}"
     met = talk.announce()
     if met.stop or met.wait:
-        return {**told, "why": met.stop or f"not reached: {met.wait}"}
-    told |= {"taken_over": replaced, "position": met.position}
-    told |= imports(peer.fp, met.unknown)
-    told["answered"] = not told["refused"]
-    if told["answered"]:
-        talk.moved_on(met)
-    else:
-        told["why"] = "effects that it has accepted contradict what this store knows"
-    return told
+        return met.stop or f"not reached: {met.wait}"
+    found |= {"told": True, "position": met.position}
+    found["refused"] = imports(talk.peer.fp, met.unknown, notes, keep)
+    if found["refused"]:
+        return "effects that it has accepted contradict what this store knows"
+    talk.moved_on(met)
+    return ""
 
 
 def described(peer: Peer) -> dict[str, Any]:
@@ -167,54 +216,74 @@ def described(peer: Peer) -> dict[str, Any]:
             "stopped_before": None if one.stopped in STOPS else one.stopped}  # fmt: skip
 
 
-def imports(fp: Handle, receipts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Record what was accepted and is not known here. `imported` names operations; `foreign` those
-    whose task is not in this store (it was made after the backup); `refused` those that contradict
-    it, with the code."""
-    told: dict[str, list[Any]] = {"imported": [], "foreign": [], "refused": []}
-    for start in range(0, len(receipts), _AT_ONCE):
-        some = [each for each in receipts[start : start + _AT_ONCE] if _here(fp, each, told)]
+def imports(
+    fp: Handle, receipts: Sequence[Mapping[str, Any]], notes: dict[str, Any], keep: Keep
+) -> list[list[str]]:
+    """Record what was accepted and is not known here: `imported` in the notes names operations,
+    `foreign` those whose task is not in this store (it was made after the backup). Returns those
+    that contradict it, with the code."""
+    here = [each for each in receipts if _task(fp, each) is not None]
+    foreign = [_name(each) for each in receipts if _task(fp, each) is None]
+    before = notes.get("imported", [])
+    notes["foreign"] = _joined(notes.get("foreign", []), foreign)
+    notes["imported"] = _joined(before, [_name(each) for each in here])
+    keep()  # once it is recorded, nobody could tell that this run has done it
+    refused: list[list[str]] = []
+    for start in range(0, len(here), _AT_ONCE):
         commands = []
-        for receipt in some:
+        for receipt in here[start : start + _AT_ONCE]:
             try:
-                commands.append(command_of(receipt))
+                commands.append((_name(receipt), command_of(receipt)))
             except (InvalidRequest, KeyError, TypeError) as error:
-                told["refused"].append([_name(receipt), f"unreadable: {type(error).__name__}"])
-        outcomes = fp.execute(commands)
-        for command, outcome in zip(commands, outcomes, strict=True):
-            name = f"{command.task_id}:{command.revision}"
-            if outcome.accepted or outcome.issues[0] == "receipt_erased":
-                told["imported"].append(name)
-            else:
-                told["refused"].append([name, outcome.issues[0]])
-    return told
+                refused.append([_name(receipt), f"unreadable: {type(error).__name__}"])
+        outcomes = fp.execute([command for _, command in commands])
+        for (name, _), outcome in zip(commands, outcomes, strict=True):
+            if not outcome.accepted:
+                refused.append([name, outcome.issues[0]])
+    if refused:
+        not_in = {name for name, _ in refused}
+        notes["imported"] = [name for name in notes["imported"] if name not in not_in]
+        keep()
+    return refused
 
 
-def _here(fp: Handle, receipt: Mapping[str, Any], told: dict[str, list[Any]]) -> bool:
-    event = receipt.get("event")
+def _joined(some: Sequence[str], more: Sequence[str]) -> list[str]:
+    """Both, in their order, each once."""
+    return list(dict.fromkeys([*some, *more]))
+
+
+def _task(fp: Handle, receipt: Mapping[str, Any]) -> Task | None:
+    """The task whose outcome it is; None where this store has none. Raises InvalidRequest, KeyError
+    or TypeError for what tells of no task."""
     try:
-        if isinstance(event, dict) and isinstance(event.get("task_id"), str):
-            fp.task(event["task_id"])
+        return fp.task(receipt["event"]["task_id"])
     except NotFound:
-        told["foreign"].append(_name(receipt))
-        return False
-    except FencepostError:  # what it holds was erased here
-        told["imported"].append(_name(receipt))
-        return False
-    return True
+        return None
+
+
+def _knows(fp: Handle, receipt: Mapping[str, Any]) -> bool:
+    """Whether nothing is to be said or done about an effect. Of one whose data the receiver has
+    dropped nothing can be; what was erased here stays so."""
+    if not isinstance(receipt.get("event"), dict):
+        return True
+    task = _task(fp, receipt)
+    return task is not None and (task.erased or hello.knows(fp.results, receipt))
 
 
 def _name(receipt: Mapping[str, Any]) -> str:
     return json.dumps(str(receipt.get("operation")))[1:-1]
 
 
-def epochs(talks: Sequence[Talk], tell: Callable[[str, int, int], None]) -> int:
-    """The highest epoch that any receiver has heard of; 0 where none answers."""
+def epochs(
+    talks: Sequence[Talk], ours: Collection[str], tell: Callable[[str, int, int], None]
+) -> int:
+    """The highest epoch of a writer that is not one of `ours` which any receiver has heard of; 0
+    where none answers."""
     highest = 0
     for done, talk in enumerate(talks, 1):
-        if talk.greets:
-            said = talk.ask()
-            epoch = said.get("epoch") if isinstance(said, Mapping) else None
+        said = talk.ask() if talk.greets else ""
+        if isinstance(said, Mapping) and said.get("incarnation") not in ours:
+            epoch = said.get("epoch")
             highest = max(highest, epoch if type(epoch) is int else 0)
         tell("receivers asked", done, len(talks))
     return highest

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 from fencepost import destinations, fields
 from fencepost.clock import to_rfc3339
 from fencepost.handle import Handle
-from fencepost.issues import InvalidRequest, NotFound, ReceiptErased
+from fencepost.issues import FencepostError, InvalidRequest, NotFound, ReceiptErased
 from fencepost.lineage import COPIED, STOPS
 from fencepost.operate.restoring.progress import Progress, write
 from fencepost.operate.restoring.receivers import Peer, Talk, epochs, peers, taken_over
 
 Told = Callable[[str, int, int], None]
-LISTS = ("imported", "foreign", "refused")
 
 
 class Wishes(NamedTuple):
@@ -57,7 +56,7 @@ def run(fp: Handle, why: str, wishes: Wishes, progress: Progress, tell: Told) ->
         for talk in talks:
             open_talks.callback(talk.close)
         begin(fp, why, wishes, progress, talks, tell)
-        told = _told(talks, wishes, progress.get("receivers") or [], tell)
+        told = _told(talks, wishes, progress, tell)
     open_ones = [each for each in told if not (each["answered"] or each.get("override"))]
     progress.keep("receivers", told)
     facts = {**progress.facts, "complete": not open_ones}
@@ -73,13 +72,19 @@ def run(fp: Handle, why: str, wishes: Wishes, progress: Progress, tell: Told) ->
 def begin(
     fp: Handle, why: str, wishes: Wishes, progress: Progress, talks: list[Talk], tell: Told
 ) -> None:
-    """A new writer, above every epoch that anybody has heard of."""
-    if progress.get("writer") is not None:
-        return
+    """A new writer, above every epoch that anybody has heard of. Another one, where a receiver
+    that answers only now has heard of a later one than ours; the one that an interrupted run has
+    begun, and not noted, is ours."""
     if progress.get("before") is None:
         progress.keep("before", _before(fp))
-    heard = max(wishes.min_epoch, wishes.heard, epochs(talks, tell))
-    writer = fp.begin_writer(why, heard)
+    before = int(progress.get("before")["epoch"])
+    lineage = fp.writers()
+    heard = epochs(talks, {each.incarnation for each in lineage}, tell)
+    heard = max(wishes.min_epoch, wishes.heard, heard)
+    writer = lineage[-1]
+    begun = any(each.why == why for each in lineage if each.epoch > before)
+    if not begun or writer.epoch <= heard:
+        writer = fp.begin_writer(why, heard)
     progress.keep("writer", writer.to_json())
 
 
@@ -92,15 +97,15 @@ def _before(fp: Handle) -> dict[str, Any]:
 
 
 def _told(
-    talks: list[Talk], wishes: Wishes, earlier: list[dict[str, Any]], tell: Told
+    talks: list[Talk], wishes: Wishes, progress: Progress, tell: Told
 ) -> list[dict[str, Any]]:
     told = []
-    before = {each["destination"]: each for each in earlier}
+    notes: dict[str, dict[str, Any]] = progress.get("met") or {}
     for done, talk in enumerate(talks, 1):
-        said = taken_over(talk, take_over=wishes.take_over)
-        for name in LISTS:  # what an interrupted run has recorded counts
-            both = [*before.get(talk.peer.name, {}).get(name, ()), *said.get(name, ())]
-            said[name] = [each for at, each in enumerate(both) if each not in both[:at]]
+        own = notes.setdefault(talk.peer.name, {})
+        said = taken_over(
+            talk, own, lambda: progress.keep("met", notes), take_over=wishes.take_over
+        )
         if not said["answered"] and talk.peer.name in wishes.overrides:
             said["override"] = {
                 "who": wishes.who, "reason": wishes.reason, "at": to_rfc3339(talk.peer.fp.wall())
@@ -112,7 +117,7 @@ def _told(
 
 def erase(fp: Handle, erasures: Iterable[Mapping[str, Any]], progress: Progress) -> None:
     """What was erased after the backup is erased again."""
-    done: dict[str, list[str]] = {"applied": [], "unknown": []}
+    done: dict[str, list[Any]] = {"applied": [], "unknown": [], "refused": []}
     for each in erasures:
         own = fp.as_caller(fp.caller.actor, scope=each["scope"])
         try:
@@ -122,20 +127,34 @@ def erase(fp: Handle, erasures: Iterable[Mapping[str, Any]], progress: Progress)
         except NotFound:
             done["unknown"].append(each["task_id"])
             continue
+        except FencepostError as error:
+            done["refused"].append([each["task_id"], error.code])
+            continue
         done["applied"].append(each["task_id"])
     progress.keep("erasures", done)
 
 
 def revoke(fp: Handle, progress: Progress) -> None:
     """Whoever could reach the old store may be anybody's guest by now: every token ends."""
-    revoked = set(progress.get("tokens") or ())
+    ending: dict[str, Handle] = {}
     for scope in fp.scope_names():
         own = fp.as_caller(fp.caller.actor, scope=scope)
-        for token in own.tokens():
-            if token.revoked_at is None:
-                own.token_revoke(token.token_id)
-                revoked.add(token.token_id)
-    progress.keep("tokens", sorted(revoked))
+        ending |= {each.token_id: own for each in own.tokens() if each.revoked_at is None}
+    # first noted, then ended: of those that have ended nobody could tell whether we did it
+    progress.keep("tokens", sorted({*(progress.get("tokens") or ()), *ending}))
+    for token_id, own in ending.items():
+        own.token_revoke(token_id)
+
+
+def check_secrets_out(wishes: Wishes, progress: Progress) -> None:
+    """What was written there before this run is somebody's: neither used nor written over. Raises
+    InvalidRequest."""
+    path = wishes.secrets_out
+    if path is not None and path.exists() and progress.get("secrets_out") != str(path):
+        raise InvalidRequest(
+            f"{path} is there already, and the new secrets go there: move it away, or name another "
+            "file with --secrets-out"
+        )
 
 
 def renew_secrets(found: list[Peer], wishes: Wishes, progress: Progress) -> None:
@@ -146,6 +165,7 @@ def renew_secrets(found: list[Peer], wishes: Wishes, progress: Progress) -> None
         return
     if wishes.secrets_out is None:
         raise InvalidRequest("the destinations get new secrets: say where to with --secrets-out")
+    progress.keep("secrets_out", str(wishes.secrets_out))
     made: dict[str, str] = _kept(wishes.secrets_out)
     for peer in signing:
         made.setdefault(peer.name, destinations.new_secret())
@@ -181,5 +201,3 @@ def go_on(found: list[Peer], told: list[dict[str, Any]], progress: Progress) -> 
         else:
             left[peer.name] = said["stopped_before"]
     progress.keep("dispatch", {"on": started, "off": left})
-
-

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.clock import from_rfc3339
-from fencepost.journal.destinations import Destinations
 from fencepost.journal import imported
+from fencepost.journal.destinations import Destinations
 from fencepost.journal.problems import Findings
 from fencepost.journal.reading import SHAPES, EntryRow
 from fencepost.journal.roster import Roster

@@ -11,7 +11,7 @@ import pytest
 from helpers.lab import START, raw
 from helpers.workload import every_verb, opened
 
-from fencepost.clock import FakeClock
+from fencepost.clock import FakeClock, to_rfc3339
 from fencepost.issues import Forbidden, InvalidRequest, JournalBroken, Unavailable
 from fencepost.journal import checkpoint
 from fencepost.operate.backup import backup, manifest_of
@@ -61,8 +61,27 @@ def test_the_manifest_says_what_the_copy_is(store, target):
     for name in ("writer_id", "epoch", "floor", "last_fence", "schema_version"):
         assert facts[name] == about[name]
     assert facts["sqlite_version"] == sqlite3.sqlite_version
-    assert facts["created_at"].startswith("2026-01-01T00:01:51.")
+    assert facts["created_at"] == to_rfc3339(store.clock.wall())
     assert facts["fencepost_version"]
+
+
+def test_the_manifest_names_the_writers_and_the_destinations_without_what_lets_anybody_in(
+    store, target
+):
+    store.destination_set("out", "https://example.org/hook/t0ken?key=k3y", class_="fenced",
+                          options={"headers": {"authorization": "Bearer h3ader"}})  # fmt: skip
+    _, secret = store.destination_secret("out")
+    facts = backup(store, target)
+    writers = store.writers()
+    assert facts["incarnation"] == writers[-1].incarnation
+    assert facts["lineage"] == [[each.epoch, each.incarnation] for each in writers]
+    told = next(each for each in facts["destinations"] if each["queue"] == "out")
+    assert told == {
+        "scope": store.scope_name, "queue": "out", "address": "https://example.org/***",
+        "class": "fenced",
+    }  # fmt: skip
+    written = manifest_of(target).read_text(encoding="utf-8")
+    assert not [each for each in ("t0ken", "k3y", "h3ader", secret) if each in written]
 
 
 def test_every_receipt_given_before_the_start_is_in_it_while_others_go_on(store, target, tmp_path):

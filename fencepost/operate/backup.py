@@ -18,7 +18,10 @@ from typing import Any
 from fencepost.clock import to_rfc3339
 from fencepost.handle import Handle
 from fencepost.handle.journal import verified
+from fencepost.handle.masking import for_others
 from fencepost.issues import InvalidRequest, JournalBroken, Unavailable
+from fencepost.storage import reading
+from fencepost.storage.rows import destination_row
 from fencepost.storage.sqlite.connect import sync_folder
 from fencepost.storage.sqlite.copying import integrity, sealed_file
 from fencepost.storage.steps import Read, rows_of
@@ -109,11 +112,21 @@ def _counters(read: Read) -> dict[str, Any]:
     ((writer_id, epoch, floor, last_fence, *_),) = read(rows_of("store"))
     ((_, schema_version, *_),) = read(rows_of("store_about"))
     heads = read(rows_of("last_checkpoint"))
+    lineage = read(reading.writers())
     return {
+        "incarnation": lineage[-1].incarnation,
+        "lineage": [[writer.epoch, writer.incarnation] for writer in lineage],
+        "destinations": [_destination(*row) for row in read(rows_of("all_destinations"))],
         "checkpoint": heads[0][2].decode() if heads else None,
         "writer_id": writer_id, "epoch": epoch, "floor": floor, "last_fence": last_fence,
         "schema_version": schema_version,
     }  # fmt: skip
+
+
+def _destination(scope: str, queue: str, *columns: Any) -> dict[str, Any]:
+    """Where a restored store would deliver to, as far as anybody may read it."""
+    one = for_others(destination_row(queue, columns))
+    return {"scope": scope, "queue": queue, "address": one.address, "class": one.class_}
 
 
 def _facts(partial: Path, handle: Handle) -> dict[str, Any]:

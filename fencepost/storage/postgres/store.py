@@ -255,7 +255,8 @@ class PostgresStore:
     def backup(self, target: Path, told: Callable[[int, int], None]) -> None:
         raise InvalidRequest(
             "a PostgreSQL store is backed up with PostgreSQL's own tools (pg_basebackup, pg_dump), "
-            "which take all of it at one moment"
+            "which take all of it at one moment; what is made from one of those begins with: "
+            "fencepost adopt"
         )
 
     def probe_turn(self, seconds: float) -> float:

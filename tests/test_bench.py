@@ -35,6 +35,7 @@ TINY = options.Sizes(
     future=20, future_claims=3,
     processes=2, process_seconds=0.2, latencies=4,
     journal_batches=1, starts=1, memory_tasks=150, memory_verify=True, http_tasks=100, commands=2,
+    deliveries=200,
 )  # fmt: skip
 HERE = ("drain", "callers", "growth", "journal")
 ELSEWHERE = ("processes", "latency", "start", "memory")

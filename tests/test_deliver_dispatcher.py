@@ -8,12 +8,14 @@ import threading
 import time
 
 import pytest
-from helpers.delivering import depot
+from helpers.delivering import Depot, JumpClock, depot
 from helpers.receivers import SECRET, Kit, Reply, Web, http
 
+import fencepost
 from fencepost.commands import Complete
 from fencepost.deliveries import run
 from fencepost.issues import InvalidRequest
+from fencepost.operate import backup
 from fencepost.receiver import signing
 
 
@@ -144,6 +146,81 @@ def test_a_second_result_under_one_lease_arrives_after_the_first(place, kit):
         task, _, revision = operation.rpartition(":")
         by_task.setdefault(task, []).append(int(revision))
     assert set(map(tuple, by_task.values())) == {(1, 2, 3, 4, 5)} and len(by_task) == 8
+
+
+def copied_before_the_second_result(place, kit, web, **options):
+    """Two tasks: the first is delivered, then the store is copied, then the second is worked on and
+    delivered, which the copy does not know. The copy's file, and the second task."""
+    place.destination(web.url, **options)
+    place.results("first")
+    place.deliver()
+    task = place.fp.enqueue("pages", "second").task_id
+    copy = place.folder / "copy.db"
+    backup.backup(place.fp, copy)
+    (lease,) = place.fp.claim("pages", worker_id="w")
+    lease.complete("of the second")
+    place.deliver()
+    assert len(kit.effects()) == 2
+    return copy, task
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_copy_that_takes_over_imports_what_the_receiver_has_and_sends_none_of_it(
+    place, kit, ordered
+):
+    """It begins a new epoch, whose lineage holds the writer that the receiver knows."""
+    with Web(kit.answer) as web:
+        copy, task = copied_before_the_second_result(place, kit, web, ordered=ordered)
+        with fencepost.open(copy, clock=JumpClock()) as fp:
+            later = Depot(fp, place.folder / "later")
+            assert fp.destination("out").stopped == "copied"
+            later.deliver()
+            assert fp.task(task).state == "ready"
+            fp.destination_set("out", stopped=None)
+            (before,) = [each for each in kit.effects() if each[0] == f"{task}:1"]
+            later.deliver()  # there is nothing for it yet: it is greeted all the same
+            assert fp.task(task).state == "done"
+            later.results("third")
+            assert [each.value for each in fp.results(task)] == ["of the second"]
+            later.deliver()  # what is owed for the imported result is answered with its receipt
+            assert {each.state for each in later.obligations()} == {"done"}
+            assert [each for each in kit.effects() if each[0] == f"{task}:1"] == [before]
+            assert len(kit.effects()) == 3
+            fp.verify()
+        place.results("too late")
+        place.deliver()
+        assert (place.fp.destination("out").stopped or "").startswith("old_epoch: ")
+    assert len(kit.effects()) == 3
+
+
+def test_a_result_that_was_accepted_twice_is_for_a_person(place, kit):
+    """Somebody has worked on the task again before the receiver was asked: two writers have each
+    accepted another result of the same revision."""
+    with Web(kit.answer) as web:
+        copy, task = copied_before_the_second_result(place, kit, web)
+        with fencepost.open(copy, clock=JumpClock()) as fp:
+            later = Depot(fp, place.folder / "later")
+            (lease,) = fp.claim("pages", worker_id="w")
+            assert lease.complete("another").task_id == task
+            fp.destination_set("out", stopped=None)
+            later.deliver()
+            why = fp.destination("out").stopped or ""
+            assert why.startswith("import_needed: ") and "result_conflict" in why
+    assert len(kit.effects()) == 2
+
+
+def test_a_dispatcher_that_may_not_import_stops_and_says_what_is_needed(place, kit):
+    with Web(kit.answer) as web:
+        copy, task = copied_before_the_second_result(place, kit, web)
+        with fencepost.open(copy, clock=JumpClock()) as fp:
+            fp.destination_set("out", stopped=None)
+            later = Depot(fp, place.folder / "later")
+            later.results("third")
+            later.fp = fp.as_caller("dispatcher", "dispatcher")
+            later.deliver()
+            why = fp.destination("out").stopped or ""
+            assert why.startswith("import_needed: ") and f"{task}:1" in why
+    assert len(kit.effects()) == 2
 
 
 # -- what does not

@@ -75,6 +75,7 @@ class Run:
         jobs = 1 if given["ordered"] else int(given["concurrency"])
         place = place_of(destination, wall())
         self._sender = sender_of(place, lambda: wall() / SECOND)
+        self._seconds = float(given["timeout_seconds"])
         self._stream = Stream(fp, destination, self._sender, options.worker_id)
         breaker = Breaker(jobs, jitter, float(given["max_delay_seconds"]))
         rate = None if given["rate"] is None else Rate(float(given["rate"]))
@@ -97,6 +98,7 @@ class Run:
 
     def _run(self) -> None:
         try:
+            self._stream.early(self._seconds)
             self.ending = self._runtime.run()
         except FencepostError as error:
             self.error = error

@@ -18,7 +18,7 @@ from fencepost.deliveries.importing import imported
 from fencepost.deliveries.places import Sender
 from fencepost.deliveries.positions import Positions
 from fencepost.destinations import MAX_STOPPED
-from fencepost.issues import FencepostError
+from fencepost.issues import FencepostError, Forbidden
 from fencepost.log import Log
 from fencepost.model import Destination, Outcome
 from fencepost.receiver.chain import next_head
@@ -64,6 +64,21 @@ class Stream:
         self.place = BEGINNING
         self.positions = Positions(destination.heard)
         self.meetings = 0
+
+    def early(self, seconds: float) -> None:
+        """Greet a receiver that does not know this writer before there is anything for it: so what
+        it has that this store does not know is imported before anybody works on it again. Only an
+        operator is told early who the writer is. Never raises."""
+        try:
+            known, now = self._fp.destination(self.queue), self._fp.writers()[-1]
+            if not self._sender.greets or known.announced == now.incarnation:
+                return
+            self._writer_id = self._fp.about()["writer_id"]
+            self.ready("", now.epoch, seconds)
+        except Forbidden:  # a dispatcher hears it with its first claim
+            return
+        except (FencepostError, NotMet, Stopped) as error:
+            _log.warning("%s: %s", self.queue, error)
 
     def ready(self, claim: str, epoch: int, seconds: float) -> Voice:
         """Who speaks, once the receiver knows it. `claim` is the key of a claim of ours, `epoch`

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 PHASES = (
     "drain", "callers", "slow", "growth", "processes", "latency", "journal", "start", "memory",
-    "http", "work", "postgres", "postgres-latency", "postgres-held", "postgres-growth",
-    "postgres-slow",
+    "http", "work", "deliveries", "postgres", "postgres-latency", "postgres-held",
+    "postgres-growth", "postgres-slow",
 )  # fmt: skip
 ON_POSTGRES = tuple(name for name in PHASES if name.startswith("postgres"))
 PG_PEERS = ("graphile-worker", "oban", "pg-boss", "pgqueuer", "procrastinate")
@@ -144,6 +144,14 @@ ROWS: tuple[Row, ...] = (
     Row("work", "engine", "engine: claim 100, complete 100"),
     Row("work", "handlers", "a worker's Python handler, 100 at once"),
     _ratio("work", "handlers", "engine", "… over the engine", ">=", 0.5),
+    Row("deliveries", "without", "a completion in a batch of 100 that owes nothing", US),
+    Row("deliveries", "with", "the same with an obligation", US),
+    Row("deliveries", "share", "what the obligation adds", SHARE, goal=Goal("<=", 0.25)),
+    Row("deliveries", "rate", "one dispatcher to a fenced receiver here, not ordered",
+        goal=Goal(">=", 2_000)),
+    Row("deliveries", "cpu", "the dispatcher's processor time, a delivery", US),
+    Row("deliveries", "beside", "the same beside a destination that is down"),
+    _ratio("deliveries", "beside", "rate", "… over alone", ">=", 0.9),
     Row("postgres", "naive1", "naive fenced queue, 1 connection: drain"),
     Row("postgres", "naive8", "naive fenced queue, 8 connections: drain"),
     Row("postgres", "naive_lives", "naive fenced queue, 16 connections: lives"),

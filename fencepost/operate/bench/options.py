@@ -48,6 +48,7 @@ class Sizes:
     memory_verify: bool
     http_tasks: int
     commands: int
+    deliveries: int
     pg_singles: int = 320
     pg_held: int = 500
     pg_done: int = 1_000
@@ -64,7 +65,7 @@ PROFILES = {
         future=100_000, future_claims=60,
         processes=8, process_seconds=1.5, latencies=60,
         journal_batches=15, starts=6, memory_tasks=200_000, memory_verify=False,
-        http_tasks=3_000, commands=40,
+        http_tasks=3_000, commands=40, deliveries=6_000,
         pg_singles=1_600, pg_held=20_000, pg_done=100_000, pg_lives=200,
     ),
     "full": Sizes(
@@ -75,7 +76,7 @@ PROFILES = {
         future=100_000, future_claims=300,
         processes=8, process_seconds=5.0, latencies=200,
         journal_batches=60, starts=15, memory_tasks=1_000_000, memory_verify=True,
-        http_tasks=15_000, commands=200,
+        http_tasks=15_000, commands=200, deliveries=30_000,
         pg_singles=6_400, pg_held=300_000, pg_done=1_000_000, pg_lives=500,
     ),
 }  # fmt: skip

@@ -17,6 +17,7 @@ from fencepost.cli import terminal
 from fencepost.issues import FencepostError
 from fencepost.operate.bench import machine, options, peers, pg_peers, report
 from fencepost.operate.bench.callers import callers
+from fencepost.operate.bench.deliveries import deliveries
 from fencepost.operate.bench.drain import drain
 from fencepost.operate.bench.growth import growth
 from fencepost.operate.bench.http import http
@@ -37,8 +38,9 @@ from fencepost.operate.ending import ended_tidily
 MEASURES: Mapping[str, Callable[[Lab], Measuring]] = {
     "drain": drain, "callers": callers, "slow": slow, "growth": growth, "processes": processes,
     "latency": latency, "journal": journal, "start": start, "memory": memory, "http": http,
-    "work": work, "postgres": postgres, "postgres-latency": pg_latency, "postgres-held": held,
-    "postgres-growth": pg_growth, "postgres-slow": pg_slow,
+    "work": work, "deliveries": deliveries, "postgres": postgres,
+    "postgres-latency": pg_latency, "postgres-held": held, "postgres-growth": pg_growth,
+    "postgres-slow": pg_slow,
 }  # fmt: skip
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic, perf_counter, sleep
+from threading import Thread
+from time import monotonic, perf_counter, process_time, sleep
 from typing import Any
 
 from fencepost.handle import Handle
@@ -22,6 +23,7 @@ from fencepost.operate.bench.lab import (
 
 TURN_BATCH = 10
 POLL_SECONDS = 0.0005
+GLANCE_SECONDS = 0.01
 
 
 def _callers(folder: str, *numbers: int) -> dict[str, Any]:
@@ -129,6 +131,26 @@ def _pg_drain(url: str, worker: str, parts: int = 1) -> dict[str, Any]:
     return {"done": done, "began": began, "ended": ended, "moments": moments}
 
 
+def _deliver(folder: str, expected: int) -> dict[str, Any]:
+    """Deliver until so many have arrived: their rate, from the first look at the destinations to
+    the end of the last settlement, and the processor's time for each (microseconds)."""
+    from fencepost.deliveries.dispatcher import Dispatcher
+    from fencepost.worker.options import Options
+
+    with reopen(f"{folder}/store.db") as handle:
+        dispatcher = Dispatcher(handle, Options((), "dispatcher"), folder=Path(folder) / "memory")
+        began, spent = perf_counter(), process_time()
+        thread = Thread(target=dispatcher.run)
+        thread.start()
+        while dispatcher.counts.get("complete", 0) < expected and thread.is_alive():
+            sleep(GLANCE_SECONDS)
+        taken, spent = perf_counter() - began, process_time() - spent
+        done = dispatcher.counts.get("complete", 0)
+        dispatcher.stop()
+        thread.join()
+    return {"rate": done / taken, "cpu": spent / max(done, 1) * 1e6}
+
+
 WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "callers": _callers,
     "turns": _turns,
@@ -136,5 +158,6 @@ WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "drain": _drain,
     "http": load.http,
     "waits": _waits,
+    "deliver": _deliver,
     "pg_drain": _pg_drain,
 }

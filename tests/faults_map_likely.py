@@ -5,7 +5,7 @@ number: (the fault, tests that hold it, {later subject: why}). `test_faults_tabl
 
 from __future__ import annotations
 
-from faults_map import NEEDS_PEER, NEEDS_POSTGRES, Fault
+from faults_map import NEEDS_POSTGRES, Fault
 from helpers.nodeids import held
 
 LIKELY: dict[int, Fault] = {

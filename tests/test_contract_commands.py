@@ -148,8 +148,8 @@ def test_of_all_values_of_an_option_the_same_are_taken(name):
 
 @pytest.mark.parametrize("address", [
     *ADDRESSES, "https:h", "https://", "https://h#", "https://u:p@h/", "https://h /", "https://é/",
-    "https://h:0/", "ftp://h/", "command:", "command:[\n]", "sqlite:a#t", "sqlite:/a", "sqlite:/a#1",
-    "postgresql://h/d", "s3://B/", "s3://b", "directory:a", "directory:/\x1b", "https://-h/",
+    "https://h:0/", "ftp://h/", "command:", "command:[\n]", "sqlite:a#t", "sqlite:/a",
+    "sqlite:/a#1", "postgresql://h/d", "s3://B/", "s3://b", "directory:a", "directory:/\x1b", "https://-h/",
     "https://h/" + "a" * 2_038, "https://h/" + "a" * 2_039, "https://h\n", "HTTPS://h/",
 ])  # fmt: skip
 def test_the_same_addresses_are_taken(address):

@@ -153,7 +153,8 @@ def of_every_verb(lease):
     return on_tasks | {
         "enqueue": c.Enqueue(QUEUE, ({"payload": 1},)), "claim": c.Claim(WORKER, (QUEUE,)),
         "review": c.Review(lease.task_id, 1, "accepted"),
-        "import": c.Import(lease.task_id, 1, 0, 1, final=True, evidence=1, result=1), "sweep": c.Sweep(), "purge": c.Purge(),
+        "import": c.Import(lease.task_id, 1, 0, 1, final=True, evidence=1, result=1),
+        "sweep": c.Sweep(), "purge": c.Purge(),
         "queue.set": c.QueueSet(QUEUE, {"paused": True}), "scope.set_policy": c.SetPolicy(2),
         "scope.revoke": c.Revoke(), "clock.reset": c.ClockReset(),
         "token.create": c.TokenCreate("0" * 64, kind="worker", actor="w"),

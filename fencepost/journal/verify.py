@@ -11,11 +11,11 @@ ones cut off with their rows. Only a checkpoint that was kept elsewhere (`since`
 bound by any entry, and so not checked: the end of a lease (renew leaves no entry), the reason of
 a failure, results that were refused and kept aside, the keys of what was erased (tombstones), which
 entries named a task again by its key, which writers were recognised (but that each epoch has one,
-or follows from fences that were used up or a clock that was reset), the time of a seal, the store's secret, the time of its
-creation, and by how much the mark of the store's time is later than its last entry (what leaves no
-entry moves it too). Entries that are not sealed yet are bound by what follows from them alone. A
-purge that left no trace of why an entry's bytes are gone cannot be told from a right one, but the
-leaf hash still says what the bytes were.
+or follows from fences that were used up or a clock that was reset), the time of a seal, the store's
+secret, the time of its creation, and by how much the mark of the store's time is later than its
+last entry (what leaves no entry moves it too). Entries that are not sealed yet are bound by what
+follows from them alone. A purge that left no trace of why an entry's bytes are gone cannot be told
+from a right one, but the leaf hash still says what the bytes were.
 """
 
 from __future__ import annotations

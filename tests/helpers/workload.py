@@ -91,7 +91,7 @@ def every_verb(fp: Handle, clock: FakeClock) -> dict[str, str]:
 
 
 def adopted(fp: Handle, clock: FakeClock, ids: dict[str, str]) -> None:
-    """What receivers have accepted in the epoch before, and what others are told of a task's end."""
+    """What receivers accepted in the epoch before, and what others are told of a task's end."""
     outcomes = {"mirror": ["result", "done", "dead", "blocked"], "outbox": ["cancelled"]}
     fp.queue_set("told", destinations=["mirror", "outbox"], outcomes=outcomes, max_attempts=1)
     for name in ("elsewhere", "digest", "given up", "lapsed", "unwanted"):

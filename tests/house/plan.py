@@ -115,6 +115,8 @@ EXTRAS = {
     "psycopg": ("postgres", DRIVER),
     "psycopg_pool": ("postgres", DRIVER),
     "opentelemetry": ("otel", ("engine/", "worker", "deliveries", "server/")),
+    "boto3": ("s3", ("deliveries/s3.py",)),
+    "botocore": ("s3", ("deliveries/s3.py",)),  # boto3's own lower half
     "cryptography": ("sign", ("journal/", "operate/", "cli/")),
     "apsw": ("sqlite", ("storage/sqlite",)),
 }

@@ -9,6 +9,7 @@ from typing import Any
 from fencepost.journal.problems import Findings
 from fencepost.model import QueueSettings, Scope
 from fencepost.record import dataclass, replace
+from fencepost.rules.destinations import ATTEMPTS, DEFAULT_ATTEMPTS
 from fencepost.rules.owing import owed
 
 Place = tuple[str, str]
@@ -63,9 +64,13 @@ class Standing:
             }
 
     def _destination_set(self, place: Place, note: Any) -> None:
-        self._addressed.add(place)
+        settings = self._settings.setdefault(place, {})
+        if place not in self._addressed:
+            self._addressed.add(place)
+            if settings.get("max_attempts", DEFAULT_ATTEMPTS) == DEFAULT_ATTEMPTS:
+                settings["max_attempts"] = ATTEMPTS
         if note.get("class") == "unfenced":
-            self._settings.setdefault(place, {})["on_lapse"] = "reconcile"
+            settings["on_lapse"] = "reconcile"
 
     def _scope(self, name: str, note: dict[str, Any], allowed: set[str]) -> None:
         if set(note) - allowed:

@@ -18,13 +18,14 @@ from fencepost.model import Caller, TaskRow
 from fencepost.outward import Destination, Secret
 from fencepost.parts import NOTHING
 from fencepost.record import replace
-from fencepost.rules.destinations import stale_sequence
+from fencepost.rules.destinations import ATTEMPTS, DEFAULT_ATTEMPTS, stale_sequence
 from fencepost.rules.retry import SECOND
 
 
 def change(batch: Batch, caller: Caller, request: Request, task: TaskRow | None) -> Verdict:
-    """The first one makes the queue a destination, which it then stays. An unfenced one is never
-    tried again by itself: its lapsed leases wait for a person."""
+    """The first one makes the queue a destination, which it then stays, and gives what is owed from
+    then on the attempts of one. An unfenced one is never tried again by itself: its lapsed leases
+    wait for a person."""
     command = request.command
     assert isinstance(command, DestinationSet)
     if codes := batch.blocked():
@@ -42,7 +43,7 @@ def change(batch: Batch, caller: Caller, request: Request, task: TaskRow | None)
     if wrong:
         return refuse(("invalid_request",), command, f"{command.verb}: {wrong}")
     queue = batch.need_queue(caller.scope, command.queue)
-    _becomes_destination(batch, queue, after)
+    _becomes_destination(batch, queue, after, first=before is None)
     return _concluded(batch, caller, request, after)
 
 
@@ -60,8 +61,10 @@ def _changed(before: Destination | None, command: DestinationSet) -> Destination
     )
 
 
-def _becomes_destination(batch: Batch, queue: QueueRow, after: Destination) -> None:
+def _becomes_destination(batch: Batch, queue: QueueRow, after: Destination, *, first: bool) -> None:
     settings = queue.settings
+    if first and settings.max_attempts == DEFAULT_ATTEMPTS:
+        settings = replace(settings, max_attempts=ATTEMPTS)
     if after.class_ == "unfenced":
         settings = replace(settings, on_lapse="reconcile")
     if not queue.is_destination or settings != queue.settings:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from fencepost.commands import DestinationAdvance
+from fencepost.model import QueueSettings
 from fencepost.outward import Destination
+
+DEFAULT_ATTEMPTS = QueueSettings().max_attempts
+ATTEMPTS = 112
+"""Of a destination's obligations where nobody has said how many. At the default back-off they last
+75 hours on average, as Standard Webhooks' schedule does; a queue's five are over in 15 seconds."""
 
 
 def stopped(destination: Destination | None) -> str | None:

@@ -11,6 +11,7 @@ from fencepost.issues import NotFound
 from fencepost.machine.fold import fold
 from fencepost.model import Caller, Kind, Outcome
 from fencepost.outward import Destination
+from fencepost.rules.retry import backoff
 from helpers.guards import REFUSED
 from helpers.laws import law
 from helpers.stand import QUEUE, SCOPE, SECOND, UNKNOWN, WORKER, Make, Stand
@@ -140,6 +141,29 @@ def an_unfenced_destination_is_never_tried_again_by_itself(make: Make) -> None:
         assert stand.fp.task(grant.task_id).state == "blocked"
         placed(stand, class_="fenced")
         assert told(stand, c.QueueSet(OUT, {"on_lapse": "retry"})) == ()
+
+
+@law
+def a_new_destination_gives_what_is_owed_attempts_for_three_days(make: Make) -> None:
+    with make() as stand:
+        owed(stand, OUT, OTHER)
+        placed(stand)
+        owed(stand, OUT, OTHER)
+        before, after = (t.max_attempts for t in stand.fp.tasks(OUT))
+        assert (before, after, stand.fp.queue(OUT).max_attempts) == (5, 112, 112)
+        assert {t.max_attempts for t in stand.fp.tasks(OTHER)} == {5}  # nobody has said where
+        settings = stand.fp.queue(OUT)
+        waits = [backoff(each, settings, 0.5) / SECOND / 3_600 for each in range(1, after)]
+        assert 74 < sum(waits) < 76  # hours
+        stand.fp.queue_set(OUT, max_attempts=5)
+        placed(stand, address=f"{HOOK}2")  # a later change leaves the number alone
+        assert stand.fp.queue(OUT).max_attempts == 5
+        stand.fp.queue_set("few", max_attempts=3)
+        placed(stand, "few")
+        assert stand.fp.queue("few").max_attempts == 3
+        placed(stand, "new")
+        assert stand.fp.queue("new").max_attempts == 112
+        assert stand.fp.verify().problems == ()
 
 
 @law

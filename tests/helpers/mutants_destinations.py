@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fencepost.handle import masking, places
+from fencepost.journal import standing
 from fencepost.machine import claims, destinations, needs, settings
 from fencepost.rules import authority
 from fencepost.rules import destinations as rules
@@ -14,6 +15,7 @@ GOOD = "a_queue_with_an_address_is_a_destination_for_good"
 BROUGHT = "a_destination_is_brought_about_with_an_address_and_a_class"
 TOGETHER = "what_cannot_hold_together_is_no_destination"
 UNFENCED = "an_unfenced_destination_is_never_tried_again_by_itself"
+ATTEMPTS = "a_new_destination_gives_what_is_owed_attempts_for_three_days"
 STOPPED = "a_stopped_destination_gives_nothing_and_says_why"
 DISPATCHER = "a_dispatcher_stops_and_moves_on_and_the_rest_is_the_operators"
 RESOLVES = "a_dispatcher_resolves_on_destinations_alone"
@@ -68,6 +70,14 @@ DESTINATIONS = [
          "command.stopped in (None, NOTHING)", SET),
     bent("an unfenced one is tried again", destinations._becomes_destination,
          '== "unfenced"', '== "none"', UNFENCED),
+    bent("a destination keeps a queue's attempts", destinations._becomes_destination,
+         "if first and", "if False and", ATTEMPTS),
+    bent("each change gives the attempts anew", destinations._becomes_destination,
+         "if first and", "if", ATTEMPTS),
+    bent("what the operator has set is overwritten", destinations._becomes_destination,
+         " and settings.max_attempts == DEFAULT_ATTEMPTS", "", ATTEMPTS),
+    bent("verify does not know of a destination's attempts", standing.Standing._destination_set,
+         "if place not in self._addressed:", "if False:", ATTEMPTS),
     bent("it becomes no destination", destinations._becomes_destination,
          "queue.is_destination, queue.settings = True,",
          "queue.is_destination, queue.settings = False,", GOOD),

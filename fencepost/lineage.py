@@ -9,6 +9,8 @@ from fencepost.record import dataclass, fields
 
 INSTALLED, STARTED, COPIED = "installed", "started", "copied"
 RESTORED, ADOPTED = "restored", "adopted"  # a person has said so
+SERVERS = ("another cluster", "another database")
+"""What PostgreSQL says of a copy: the server is another one, or the database in it."""
 STOPS = frozenset([COPIED, RESTORED, ADOPTED])
 """Why a destination stands still since a writer of another kind than `started` has begun."""
 UNHEARD = 16

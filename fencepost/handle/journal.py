@@ -17,7 +17,7 @@ from fencepost.journal import checkpoint, tree
 from fencepost.journal.checkpoint import Checkpoint
 from fencepost.machine.batch import refuse
 from fencepost.machine.rows import Stored
-from fencepost.model import Caller, Outcome, Receipt, StoreState, Task, Writer
+from fencepost.model import EVERY_SCOPE, Caller, Outcome, Receipt, StoreState, Task, Writer
 from fencepost.record import dataclass
 from fencepost.rules import authority
 from fencepost.storage import reading
@@ -293,10 +293,12 @@ class Journal(Verbs):
         return self._store.read(reading.writers())[-1]
 
     def scope_names(self) -> list[str]:
-        """Every scope of the store. Raises Forbidden to all but operator and auditor of them
-        all."""
+        """Every scope that has a queue, a token or something that was set. Raises Forbidden to all
+        but operator and auditor of them all."""
         self._of_the_store(*authority.SEES_ALL)
-        return sorted(name for name, *_ in self._store.read(rows_of("all_scopes")))
+        names = set(self._store.read(reading.scope_names()))
+        names |= {scope for _, _, scope, *_ in self._store.read(rows_of("all_tokens"))}
+        return sorted(names - {EVERY_SCOPE})
 
     def _only(self, *kinds: str) -> None:
         """For these kinds, and for who is of the whole scope."""

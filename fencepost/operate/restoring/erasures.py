@@ -35,7 +35,7 @@ def read(lines: Iterable[str]) -> tuple[dict[str, Any], ...]:
             each = json.loads(line)
             fields.name(each["scope"], "scope")
             fields.task_id(each["task_id"], "task_id")
-        except (ValueError, KeyError, TypeError, InvalidRequest) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, InvalidRequest) as error:
             raise InvalidRequest(
                 f"erasures, line {number}: give an object with scope and task_id, as "
                 f"`fencepost erasures` writes them ({error})"

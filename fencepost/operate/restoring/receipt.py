@@ -88,6 +88,11 @@ def _receiver(each: Mapping[str, Any]) -> Iterator[str]:
         yield f"    NOT ANSWERED: {each['why']}"
         for operation, code in each.get("refused", ()):
             yield f"    {operation}: {code}"
+    if each.get("without_data"):
+        yield (
+            "    accepted, but it has dropped the data, so that nothing could be imported; another "
+            f"result of theirs will be refused: {_names(each['without_data'])}"
+        )
     if "override" in each:
         yield f"    passed over by {each['override']['who']}: {each['override']['reason']}"
     yield f"    isolation: {each['isolation']}"

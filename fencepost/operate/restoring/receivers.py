@@ -118,23 +118,26 @@ class Talk:
             return ""
         return answer.told or "no answer that could be understood"
 
-    def announce(self) -> hello.Met:
-        """Say who writes now, and hear what is not known here."""
+    def announce(self) -> tuple[hello.Met, list[str]]:
+        """Say who writes now, and hear what is not known here; also the operations of which the
+        receiver has no more than their receipts, so that they cannot be recorded."""
         assert self._sender is not None
         voice, lineage = self._voice()
         fp, known = self.peer.fp, self.peer.destination
+        bare: list[str] = []
         try:
-            return hello.meet(
+            met = hello.meet(
                 self._sender,
                 voice,
                 lineage,
                 known.heard,
                 self._place(),
-                lambda receipt: _knows(fp, receipt),
+                lambda receipt: _knows(fp, receipt, bare),
                 self._seconds,
             )
         except (InvalidRequest, KeyError, TypeError, ValueError) as error:
-            return hello.Met(wait=f"what it says cannot be read ({type(error).__name__})")
+            met = hello.Met(wait=f"what it says cannot be read ({type(error).__name__})")
+        return met, bare
 
     def moved_on(self, met: hello.Met) -> None:
         """The store knows that the receiver was told, and how far its effects are known. Raises
@@ -189,6 +192,8 @@ def _told(
         keep()
     if type(position) is not int or position < heard:
         return GONE_BACK.format(heard=heard, position=position)
+    if gone := hello.forgotten(said, heard):
+        return gone
     if would is not None:
         if not take_over:
             why = "it is held by a writer that this one does not follow; to replace it: --take-over"
@@ -198,10 +203,10 @@ def _told(
         if why := talk.replace(holder):
             notes["taken_over"] = False
             return f"not taken over: {why}"
-    met = talk.announce()
+    met, without_data = talk.announce()
     if met.stop or met.wait:
         return met.stop or f"not reached: {met.wait}"
-    found |= {"told": True, "position": met.position}
+    found |= {"told": True, "position": met.position, "without_data": without_data}
     found["refused"] = imports(talk.peer.fp, met.unknown, notes, keep)
     if found["refused"]:
         return "effects that it has accepted contradict what this store knows"
@@ -255,19 +260,27 @@ def _joined(some: Sequence[str], more: Sequence[str]) -> list[str]:
 def _task(fp: Handle, receipt: Mapping[str, Any]) -> Task | None:
     """The task whose outcome it is; None where this store has none. Raises InvalidRequest, KeyError
     or TypeError for what tells of no task."""
+    event = receipt.get("event")
+    told = event["task_id"] if isinstance(event, dict) else receipt["operation"].partition(":")[0]
     try:
-        return fp.task(receipt["event"]["task_id"])
+        return fp.task(told)
     except NotFound:
         return None
 
 
-def _knows(fp: Handle, receipt: Mapping[str, Any]) -> bool:
-    """Whether nothing is to be said or done about an effect. Of one whose data the receiver has
-    dropped nothing can be; what was erased here stays so."""
-    if not isinstance(receipt.get("event"), dict):
-        return True
+def _knows(fp: Handle, receipt: Mapping[str, Any], bare: list[str]) -> bool:
+    """Whether nothing is to be recorded of an effect; what was erased here stays so. `bare`: those
+    that are not known here, and of which the receiver has dropped the data."""
     task = _task(fp, receipt)
-    return task is not None and (task.erased or hello.knows(fp.results, receipt))
+    if task is not None and task.erased:
+        return True
+    if isinstance(receipt.get("event"), dict):
+        return task is not None and hello.knows(fp.results, receipt)
+    if receipt.get("type") == "result" and not (
+        task is not None and hello.recorded(fp.results(task.task_id), receipt)
+    ):
+        bare.append(_name(receipt))
+    return True
 
 
 def _name(receipt: Mapping[str, Any]) -> str:

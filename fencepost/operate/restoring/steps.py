@@ -13,7 +13,7 @@ from fencepost import destinations, fields
 from fencepost.clock import to_rfc3339
 from fencepost.handle import Handle
 from fencepost.issues import FencepostError, InvalidRequest, NotFound, ReceiptErased
-from fencepost.lineage import COPIED, STOPS
+from fencepost.lineage import COPIED, SERVERS, STOPS
 from fencepost.operate.restoring.progress import Progress, write
 from fencepost.operate.restoring.receivers import Peer, Talk, epochs, peers, taken_over
 
@@ -91,7 +91,7 @@ def begin(
 def _before(fp: Handle) -> dict[str, Any]:
     """The writer that made what is here: the last one but those that found this to be a copy."""
     lineage = list(fp.writers())
-    while len(lineage) > 1 and lineage[-1].why == COPIED:
+    while len(lineage) > 1 and lineage[-1].why in (COPIED, *SERVERS):
         lineage.pop()
     return lineage[-1].to_json()
 
@@ -137,7 +137,7 @@ def erase(fp: Handle, erasures: Iterable[Mapping[str, Any]], progress: Progress)
 def revoke(fp: Handle, progress: Progress) -> None:
     """Whoever could reach the old store may be anybody's guest by now: every token ends."""
     ending: dict[str, Handle] = {}
-    for scope in fp.scope_names():
+    for scope in {fp.scope_name, *fp.scope_names()}:
         own = fp.as_caller(fp.caller.actor, scope=scope)
         ending |= {each.token_id: own for each in own.tokens() if each.revoked_at is None}
     # first noted, then ended: of those that have ended nobody could tell whether we did it

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencepost.lineage import COPIED, STARTED, following
+from fencepost.lineage import COPIED, SERVERS, STARTED, following
 from fencepost.log import Log
 from fencepost.record import dataclass
 from fencepost.storage.postgres.driver import STATEMENTS, Connection, rows
 
 log = Log("fencepost.storage")
-COPIES = ("another cluster", "another database")
+COPIES = SERVERS
 """Changes that only a copy brings about; deliveries stop. A standby that takes over goes on."""
 
 

@@ -48,7 +48,7 @@ def test_the_readme_s_command_and_function_do_what_they_say(tmp_path):
     newcomer = Newcomer(tmp_path)
     newcomer.environment["XDG_STATE_HOME"] = str(tmp_path / "state")
     newcomer.shell("fencepost init")
-    newcomer.shell(block("README.md", "fencepost work pages", "sh"))
+    newcomer.shell(block("README.md", '{"page": 19}', "sh"))
     with fencepost.open(tmp_path / "fencepost.db") as fp:
         (task,) = fp.tasks("pages")
         assert (task.state, task.worker_id) == ("done", "laptop-3")

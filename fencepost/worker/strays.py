@@ -23,10 +23,14 @@ _owner = 0
 def own_process() -> bool:
     """Make this process the one that orphans of dead shims come to; Linux only. For a program that
     is a worker and nothing else: who then starts a process in another way than by `start` has to
-    tell of it (`spawning`), or it is killed as a stray."""
+    tell of it (`spawning`), or it is killed as a stray. What runs below this process already is
+    somebody else's: a shell that has become this program (`server & exec fencepost work …`) leaves
+    it what the shell had started."""
     global _owner  # noqa: PLW0603  it is the process's own property
     if shim.LINUX and shim.prctl(shim.PR_SET_CHILD_SUBREAPER, 1):
         _owner = os.getpid()
+        with _lock:
+            _known.update(shim.descendants(_owner))
     return _owner == os.getpid()
 
 

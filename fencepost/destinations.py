@@ -26,7 +26,8 @@ MAY_BE: dict[str, frozenset[str]] = {
     **dict.fromkeys(WEB, frozenset({"fenced", "idempotent", "unfenced"})),
     "command": frozenset({"idempotent", "unfenced"}),
     **dict.fromkeys(TABLES, frozenset({"fenced"})),
-    **dict.fromkeys(("s3", "directory"), frozenset({"cas", "idempotent"})),
+    "s3": frozenset({"cas", "idempotent"}),
+    "directory": frozenset({"cas"}),
 }
 """The classes that a place of each kind can have."""
 MAX_ADDRESS = 2_048  # characters
@@ -37,7 +38,7 @@ MAX_SECRETS = 8
 KEEP_SECONDS = 86_400  # that an older secret goes on to be signed with
 SECRET_BYTES = 32
 
-_TABLE = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
+TABLE = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
 _SEEN = r'[!"$-~]'  # visible ASCII but #
 _TEXT = r"[^\x00-\x1f\x7f]"
 _HOST = r"(?:[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]{2,45}\])"
@@ -49,9 +50,9 @@ _FORMS: dict[str, tuple[re.Pattern[str], str]] = {
     "http": (WEB_ADDRESS, "HOST[:PORT][/PATH][?QUERY], without user and password (set headers)"),
     "command": (re.compile(rf"command:\[{_TEXT}*\]"), '["PROGRAM","ARGUMENT"]'),
     "postgresql": (
-        re.compile(rf"postgresql://{_SEEN}+#(?:{_TABLE}\.)?{_TABLE}"), "USER@HOST/DATABASE#TABLE",
+        re.compile(rf"postgresql://{_SEEN}+#(?:{TABLE}\.)?{TABLE}"), "USER@HOST/DATABASE#TABLE",
     ),
-    "sqlite": (re.compile(rf"sqlite:/[^\x00-\x1f\x7f#]*#{_TABLE}"), "/PATH/OF/FILE#TABLE"),
+    "sqlite": (re.compile(rf"sqlite:/[^\x00-\x1f\x7f#]*#{TABLE}"), "/PATH/OF/FILE#TABLE"),
     "s3": (
         re.compile(rf"s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9](?:/{_SEEN}*)?"), "BUCKET/PREFIX",
     ),

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
-from fencepost.deliveries.admission import Line
+from helpers.sinks import event
+
+from fencepost.deliveries.admission import Admission, Gate, Line
+from fencepost.deliveries.breaker import Breaker
 
 
 def test_one_subject_goes_by_revision_and_others_do_not_wait():
@@ -65,3 +69,33 @@ def test_of_many_threads_on_one_subject_one_is_under_way_at_a_time():
     for thread in threads:
         thread.join(60)
     assert order == names
+
+
+def claimed(fence, data=None):
+    """A lease on one obligation, as far as an admission looks at it."""
+    grant = SimpleNamespace(payload=data or event().data)
+    held = SimpleNamespace(name=f"task:{fence}", settling=False, lost=threading.Event())
+    held.lease = SimpleNamespace(grant=grant)
+    return held
+
+
+def test_one_that_came_too_late_to_begin_holds_up_nobody():
+    """Its process stood still between the claim and the work, so it is given back at once: what is
+    claimed next of the same task does not wait for it, and it takes no slot."""
+
+    def gives_back(held):
+        for each in held:
+            each.settling = True
+
+    desk = SimpleNamespace(take=gives_back, room=lambda: 1)
+    admission = Admission(Breaker(1, lambda: 0.0), None, lambda: 0)
+    gate = Gate(desk, admission)
+    gate.take([claimed(1)])
+    assert gate.room() == 1
+    desk.take = lambda held: None
+    again = claimed(2)
+    gate.take([again])
+    assert gate.room() == 0 and admission.begin(again)
+    admission.end(again, "on", None)
+    admission.end(again, "on", None)
+    assert gate.room() == 1

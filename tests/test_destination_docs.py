@@ -48,7 +48,7 @@ def test_the_tables_of_classes_and_addresses_are_the_codes():
 def test_the_commands_of_the_page_are_carried_out_as_they_stand(tmp_path, capsys, monkeypatch):
     shell = Shell(tmp_path, capsys, monkeypatch)
     shell("init")
-    (block,) = blocks(PAGE, "")
+    block = blocks(PAGE, "")[0]
     for line in block.splitlines():
         words = shlex.split(line.partition(" > ")[0])[1:]
         assert shell(*words).code == 0, line

@@ -118,7 +118,7 @@ class Admission:
         return not (held.lost.is_set() or self._closed.is_set())
 
     def end(self, held: Held, flow: Flow, wait: float | None) -> None:
-        """It has been sent, or will not be."""
+        """It has been sent, or will not be. A second time says nothing."""
         self._line.leave(held.name)
         ticket = self._tickets.pop(held.name, None)
         if ticket is not None:
@@ -143,6 +143,9 @@ class Gate(NamedTuple):
     def take(self, held: list[Held]) -> None:
         self.admission.arrived(held)
         self.desk.take(held)
+        for each in held:
+            if each.settling:  # it came too late and is given back: nobody will perform it
+                self.admission.end(each, "none", None)
 
     def found_nothing(self) -> None:
         self.desk.found_nothing()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from secrets import token_hex
 from typing import NamedTuple
@@ -27,6 +27,8 @@ from fencepost.remote.transport import silent
 from fencepost.version import VERSION
 
 CONNECT_SECONDS = 10.0
+MAX_GREETING_BYTES = 8 * 1024 * 1024
+"""Of the answer to a hello, which lists effects with their data: whatever is said of deliveries."""
 _CLOCK = SystemClock()
 
 
@@ -66,20 +68,32 @@ class Exchange:
         self._kept: list[Kept] = []  # append and pop of a list are atomic
         self._closed = False
 
-    def post(self, kind: str, body: bytes, signed: dict[str, str], seconds: float) -> Answer:
-        """Send a body and hear the answer. Raises Unsent or Unheard."""
+    def post(
+        self, kind: str, body: bytes, signed: dict[str, str], seconds: float,
+        max_bytes: int | None = None,
+    ) -> Answer:  # fmt: skip
+        """Send a body and hear the answer, of this length at most if it is not the usual one.
+        Raises Unsent or Unheard."""
         lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
         head = (
             f"POST {self.target.path} HTTP/1.1\r\n{self._head}Content-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\n{lines}\r\n"
         )
-        return self._exchange(head.encode("ascii") + body, seconds)
+        return self._exchange(head.encode("ascii") + body, seconds, max_bytes)
 
     def get(self, path: str, signed: dict[str, str], seconds: float) -> Answer:
         """Ask for a path of the same host. Raises Unsent or Unheard."""
         lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
         head = f"GET {path} HTTP/1.1\r\n{self._head}{lines}\r\n"
         return self._exchange(head.encode("ascii"), seconds)
+
+    def send(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, seconds: float
+    ) -> Answer:
+        """A request of another's making, to a path of the same host. Raises Unsent or Unheard."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"{method} {path} HTTP/1.1\r\n{self._head}{lines}Content-Length: {len(body)}\r\n\r\n"
+        return self._exchange(head.encode("ascii") + body, seconds)
 
     def close(self) -> None:
         """Close what is kept, and keep nothing more."""
@@ -88,22 +102,25 @@ class Exchange:
             with suppress(IndexError):  # another thread has it
                 self._kept.pop().sock.close()
 
-    def _exchange(self, request: bytes, seconds: float) -> Answer:
+    def _exchange(self, request: bytes, seconds: float, max_bytes: int | None = None) -> Answer:
         until = _CLOCK.steady() + round(seconds * SECOND)
+        most = self._max_bytes if max_bytes is None else max_bytes
         kept = self._take()
         if kept is not None:
             try:
-                return self._once(kept, request, until, fresh=False)
+                return self._once(kept, request, until, most, fresh=False)
             except Unheard as error:
                 if not error.stale:
                     raise
-        return self._once(self._connect(until), request, until, fresh=True)
+        return self._once(self._connect(until), request, until, most, fresh=True)
 
-    def _once(self, sock: socket.socket, request: bytes, until: int, *, fresh: bool) -> Answer:
+    def _once(
+        self, sock: socket.socket, request: bytes, until: int, most: int, *, fresh: bool
+    ) -> Answer:
         try:
             sock.settimeout(_left(until))
             broken = _put(sock, request)
-            heard = Ear(sock, lambda: _left(until), self._max_bytes).answer()
+            heard = Ear(sock, lambda: _left(until), most).answer()
         except (OSError, Cut, Strange) as error:
             sock.close()
             reset = isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError)
@@ -204,7 +221,7 @@ class HttpSender:
         """A hello, and what the receiver says to it."""
         message_id = f"hello_{token_hex(12)}"
         try:
-            answer = self._post(HELLO_TYPE, message_id, body, seconds)
+            answer = self._post(HELLO_TYPE, message_id, body, seconds, MAX_GREETING_BYTES)
         except (Unsent, Unheard) as error:
             return Greeting(0, None, str(error))
         return answers.greeted(answer, message_id, self._keys, self._now())
@@ -212,11 +229,13 @@ class HttpSender:
     def close(self) -> None:
         self._exchange.close()
 
-    def _post(self, kind: str, message_id: str, body: bytes, seconds: float) -> Answer:
+    def _post(
+        self, kind: str, message_id: str, body: bytes, seconds: float, max_bytes: int | None = None
+    ) -> Answer:
         signed: dict[str, str] = {}
         if self._keys:
             signed = signing.sign(self._keys, message_id, int(self._now()), body)
-        return self._exchange.post(kind, body, signed, min(seconds, self._timeout))
+        return self._exchange.post(kind, body, signed, min(seconds, self._timeout), max_bytes)
 
 
 def _put(sock: socket.socket, request: bytes) -> bool:

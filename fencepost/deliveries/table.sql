@@ -2,6 +2,15 @@
 -- name takes the place of `delivered_table`. Make it beforehand to have more columns, or others
 -- than these as long as they take the same values.
 
+-- name: find_sqlite
+-- Whether the table is there, and whether the file is a store, which is written to in turns.
+select
+    exists (select 1 from sqlite_schema where name = :name collate nocase),
+    exists (select 1 from sqlite_schema where name = 'fencepost_task');
+
+-- name: find_postgresql
+select to_regclass(%(name)s) is not null, false;
+
 -- name: make_sqlite
 create table if not exists delivered_table (
     task_id text not null,

@@ -17,10 +17,17 @@ STEPS = {
     "claimed": 2, "announced": 0, "connecting": 0, "sending": 2, "sent": 2, "heard": 2, "judged": 2,
     "settling": 1, "settled": 1,
 }  # fmt: skip
+# The same of the senders that are not HTTP.
+SINK_STEPS = {
+    "table": {
+        "announced": 0, "asked": 2, "effect": 2, "committing": 4, "committed": 4, "settling": 1,
+    },
+    "directory": {"writing": 1, "written": 1, "placing": 1, "placed": 1, "settling": 1},
+    "s3": {"putting": 1, "put": 1, "settling": 1},
+    "command": {"starting": 1, "started": 1, "ended": 1, "settling": 1},
+}  # fmt: skip
 KILLER = """
-import os, signal, sys
-from fencepost.deliveries import delivering, http, run, stream
-from fencepost.worker import memory, settle
+import importlib, os, signal, sys
 
 step, left = sys.argv.pop(1), [int(sys.argv.pop(1))]
 
@@ -45,17 +52,34 @@ def after(owner, name):
     setattr(owner, name, wrapped)
 
 PLACES = {
-    "claimed": (before, delivering.Delivering, "perform"),
-    "announced": (after, stream.Stream, "_meet"),
-    "connecting": (before, http.Exchange, "_connect"),
-    "sending": (before, http, "_put"),
-    "sent": (after, http, "_put"),
-    "heard": (after, http.Exchange, "post"),
-    "judged": (after, delivering.Delivering, "_judged"),
-    "settling": (after, memory.Memory, "settle"),
-    "settled": (before, settle.Settler, "_judge"),
+    "claimed": (before, "deliveries.delivering", "Delivering.perform"),
+    "announced": (after, "deliveries.stream", "Stream._meet"),
+    "connecting": (before, "deliveries.http", "Exchange._connect"),
+    "sending": (before, "deliveries.http", "_put"),
+    "sent": (after, "deliveries.http", "_put"),
+    "heard": (after, "deliveries.http", "Exchange.post"),
+    "judged": (after, "deliveries.delivering", "Delivering._judged"),
+    "settling": (after, "worker.memory", "Memory.settle"),
+    "settled": (before, "worker.settle", "Settler._judge"),
+    "asked": (before, "deliveries.table", "TableSender._ask"),
+    "effect": (after, "deliveries.table", "TableSender._effect"),
+    "committing": (before, "receiver.desk", "Session.save"),
+    "committed": (after, "receiver.desk", "Desk.carry_out"),
+    "writing": (before, "deliveries.directory", "_write"),
+    "written": (after, "deliveries.directory", "_write"),
+    "placing": (before, "deliveries.directory", "_placed"),
+    "placed": (after, "deliveries.directory", "_placed"),
+    "putting": (before, "deliveries.http", "Exchange.send"),
+    "put": (after, "deliveries.http", "Exchange.send"),
+    "starting": (before, "deliveries.command", "CommandSender._started"),
+    "started": (after, "deliveries.command", "CommandSender._started"),
+    "ended": (before, "deliveries.command", "CommandSender._judged"),
 }
-how, owner, name = PLACES[step]
+how, module, path = PLACES[step]
+owner = importlib.import_module("fencepost." + module)
+*parents, name = path.split(".")
+for each in parents:
+    owner = getattr(owner, each)
 how(owner, name)
 from fencepost.cli.main import main
 sys.exit(main(sys.argv[1:]))

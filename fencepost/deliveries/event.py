@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any, NamedTuple
 
+from fencepost import fields
+from fencepost.issues import InvalidRequest
 from fencepost.receiver.wire import (
     SOURCE,
     TYPES,
@@ -20,6 +23,7 @@ from fencepost.receiver.wire import (
 )
 
 PREFIX = "msg_"
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 
 class Voice(NamedTuple):
@@ -53,6 +57,24 @@ class Event(NamedTuple):
     data_sha256: bytes
     turn: Turn | None
     body: bytes
+
+
+def _time(value: Any, what: str) -> None:
+    if type(value) is not str or TIME.fullmatch(value) is None:
+        raise InvalidRequest(f"{what}: this is no time")
+
+
+def _outcome(value: Any, what: str) -> None:
+    if type(value) is not str or value not in TYPES:
+        raise InvalidRequest(f"{what}: there is no such outcome")
+
+
+# What is written into events, names of files and environments as it stands: of ids, names and
+# numbers none needs an escape, and none leads anywhere.
+MEMBERS: dict[str, fields.Check] = {
+    "at": _time, "queue": fields.name, "task_id": fields.task_id, "outcome": _outcome,
+    "epoch": fields.count, "fencing_token": fields.count, "revision": fields.count,
+}  # fmt: skip
 
 
 class NoEvent(Exception):
@@ -99,13 +121,12 @@ def about_of(payload: bytes | None) -> dict[str, Any]:
     if payload is None:
         raise NoEvent("its content has been erased")
     about = json.loads(payload)
-    needed = ("at", "queue", "task_id", "outcome", "epoch", "fencing_token", "revision")
-    if not isinstance(about, dict) or any(name not in about for name in needed):
+    if not isinstance(about, dict) or any(name not in about for name in MEMBERS):
         raise NoEvent("its payload is no obligation: an obligation comes with a result")
-    texts = all(type(about[name]) is str for name in needed[:4])
-    numbers = all(type(about[name]) is int for name in needed[4:])
-    outcome = about["outcome"]
-    known = outcome in TYPES and (outcome == "result" or "round" in about)
-    if not (texts and numbers and known):
-        raise NoEvent("its payload is no obligation: a member has another type")
+    checks = MEMBERS if about["outcome"] == "result" else {**MEMBERS, "round": fields.count}
+    for name, check in checks.items():
+        try:
+            check(about.get(name), name)
+        except InvalidRequest:  # whose text shows what it was given
+            raise NoEvent(f"its payload is no obligation: {name} is none") from None
     return about

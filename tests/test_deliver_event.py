@@ -62,10 +62,10 @@ def test_the_kit_reads_what_was_meant():
 
 
 @pytest.mark.parametrize("outcome", ["done", "dead", "cancelled", "blocked"])
-def test_another_outcome_is_named_by_its_round(outcome):
+def test_another_outcome_is_named_by_its_round_and_fence(outcome):
     event = event_of(OBLIGATION, payload(outcome=outcome, round=2), VOICE)
     read = read_event(event.body, event.id)
-    assert (read.kind, read.round, read.operation) == (outcome, 2, f"{TASK}:2:{outcome}")
+    assert (read.kind, read.round, read.operation) == (outcome, 2, f"{TASK}:2:8589934601:{outcome}")
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ def test_every_member_of_an_event_is_read():
 
 
 @pytest.mark.parametrize("kind", ["done", "dead", "cancelled", "blocked"])
-def test_another_outcome_is_named_by_its_round(kind):
-    event = read(SENDER.event(7, revision=0, fence=0, kind=kind, round=12))
-    assert (event.kind, event.round, event.operation) == (kind, 12, f"{task(7)}:12:{kind}")
+def test_another_outcome_is_named_by_its_round_and_fence(kind):
+    event = read(SENDER.event(7, revision=0, fence=34, kind=kind, round=12))
+    assert (event.kind, event.round, event.operation) == (kind, 12, f"{task(7)}:12:34:{kind}")
 
 
 def test_the_bytes_are_those_of_rfc_8785():
@@ -80,10 +80,13 @@ WRONG_EVENTS = {
     "an outcome's operation of a result": changed(fpoperation=f"{task(1)}:1:dead"),
     "revision 0 of a result": changed(revision=0, fpoperation=f"{task(1)}:0"),
     "a result's operation of an outcome": changed(kind="dead", fpoperation=f"{task(1)}:1"),
-    "another outcome": changed(kind="dead", fpoperation=f"{task(1)}:1:done"),
-    "a round that is no number": changed(kind="dead", fpoperation=f"{task(1)}:x:dead"),
-    "a round with a zero before": changed(kind="dead", fpoperation=f"{task(1)}:01:dead"),
-    "no round": changed(kind="dead", fpoperation=f"{task(1)}::dead"),
+    "another outcome": changed(kind="dead", fpoperation=f"{task(1)}:1:1:done"),
+    "a round that is no number": changed(kind="dead", fpoperation=f"{task(1)}:x:1:dead"),
+    "a round with a zero before": changed(kind="dead", fpoperation=f"{task(1)}:01:1:dead"),
+    "no round": changed(kind="dead", fpoperation=f"{task(1)}::1:dead"),
+    "no fence in an outcome's operation": changed(kind="dead", fpoperation=f"{task(1)}:1:dead"),
+    "another fence in an outcome's operation": changed(kind="dead",
+                                                       fpoperation=f"{task(1)}:1:2:dead"),
     "a fence that is a number": changed(fpfence=1), "a fence below zero": changed(fpfence="-1"),
     "a fence with a zero before": changed(fpfence="01"), "no fence": changed(fpfence=None),
     "a fence of 16 digits": changed(fpfence="1" * 16), "no epoch": changed(fpepoch=None),

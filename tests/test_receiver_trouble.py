@@ -161,7 +161,7 @@ def test_deadlocked_effects_are_both_done(server):
                 for place, sender in zip(places, senders, strict=True)
             ]
             assert [future.result(PATIENCE_SECONDS).code for future in said] == ["accepted"] * 2
-        assert sum(called) == 3  # one was undone, and called again
+        assert sum(called) >= 3  # one was undone, and called again, until they did not meet
         with psycopg.connect(server) as eyes:
             assert eyes.execute("select n from account order by id").fetchall() == [(2,), (2,)]
     finally:

@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 )
 
 from fencepost import commands as c
+from fencepost.deliveries import event
 from fencepost.machine import claims, fold, importing, results
 from fencepost.rules import fence, retry
 
@@ -354,6 +355,9 @@ PLANTED = {
     ),
     "a failure is told to nobody": (results, "owe_state", lambda _: lambda *given: []),
     "a lapse is told to nobody": (claims, "owe_state", lambda _: lambda *given: []),
+    "results of a task have one name": (
+        event, "result_operation", lambda right: lambda task_id, revision: right(task_id, 1),
+    ),
     "every result is new": (results, "duplicate_result", lambda _: lambda *given: None),
 }  # fmt: skip
 

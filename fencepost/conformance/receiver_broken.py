@@ -212,6 +212,16 @@ class KindsTogether(Broken):
                 super().check_order(stream, {**event, "kind": newest["kind"]})
 
 
+class NamesByRound(Broken):
+    """Of a task's outcome it keeps the round alone: that it came again is another effect's data."""
+
+    name, found_by = "names-by-round", "an_outcome_may_come_again_in_its_round_under_a_later_lease"
+
+    def deliver(self, event: Json) -> tuple[bytes, bool]:
+        task, number, *rest = event["fpoperation"].split(":")
+        return super().deliver({**event, "fpoperation": ":".join([task, number, *rest[-1:]])})
+
+
 class OneStream(Broken):
     """It has one state for all who send."""
 

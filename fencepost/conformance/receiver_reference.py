@@ -147,7 +147,9 @@ class Reference:
         self.read_place(event)
         kind, task = event["type"].split(".")[-2], event["subject"].rpartition("/")[2]
         kind = "result" if kind == "accepted" else kind
-        counted, tail = (event["fprevision"], "") if kind == "result" else (NUMBER, f":{kind}")
+        counted, tail = event["fprevision"], ""
+        if kind != "result":
+            counted, tail = NUMBER, f":{event['fpfence']}:{kind}"
         found = re.fullmatch(f"{task}:({counted}){tail}", event.get("fpoperation", ""))
         if found is None or (kind == "result" and event["fprevision"] == "0"):
             raise No(400, "malformed")

@@ -113,7 +113,9 @@ def operation_of(about: dict[str, Any]) -> str:
     """The effect's name."""
     if about["outcome"] == "result":
         return result_operation(about["task_id"], about["revision"])
-    return outcome_operation(about["task_id"], about["round"], about["outcome"])
+    return outcome_operation(
+        about["task_id"], about["round"], about["fencing_token"], about["outcome"]
+    )
 
 
 def about_of(payload: bytes | None) -> dict[str, Any]:

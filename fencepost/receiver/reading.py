@@ -75,7 +75,7 @@ def read_event(body: bytes, message_id: str) -> Event:
     if kind is None:
         raise Malformed("type is none of the protocol's")
     subject = _matching(members, "subject", _SUBJECT)
-    revision = _number(members, "fprevision")
+    fence, revision = _number(members, "fpfence"), _number(members, "fprevision")
     return Event(
         id=message_id,
         stream=source[len(SOURCE) :],
@@ -87,9 +87,9 @@ def read_event(body: bytes, message_id: str) -> Event:
         writer_epoch=_number(members, "fpwriterepoch"),
         incarnation=_matching(members, "fpincarnation", _UUID),
         epoch=_number(members, "fpepoch"),
-        fence=_number(members, "fpfence"),
+        fence=fence,
         revision=revision,
-        round=_round(members, kind, subject.rpartition("/")[2], revision),
+        round=_round(members, kind, subject.rpartition("/")[2], fence, revision),
         operation=members["fpoperation"],
         data=data,
         data_sha256=hashlib.sha256(data).digest(),
@@ -149,16 +149,18 @@ def _place(members: Mapping[str, Any]) -> tuple[int | None, bytes | None]:
     return sequence, bytes.fromhex(_matching(members, "fpprevious", _DIGEST))
 
 
-def _round(members: Mapping[str, Any], kind: str, task_id: str, revision: int) -> int:
+def _round(members: Mapping[str, Any], kind: str, task_id: str, fence: int, revision: int) -> int:
     """The round of an outcome that is no result. The operation must be the name of this effect."""
     operation = members.get("fpoperation", "")
     if kind == "result":
         if revision < 1 or operation != result_operation(task_id, revision):
             raise Malformed("fpoperation is not <task id>:<revision> of a result")
         return 0
-    text = operation[len(task_id) + 1 : -len(kind) - 1]
-    if _NUMBER.fullmatch(text) is None or operation != outcome_operation(task_id, int(text), kind):
-        raise Malformed("fpoperation is not <task id>:<round>:<outcome>")
+    text = operation[len(task_id) + 1 :].partition(":")[0]
+    if _NUMBER.fullmatch(text) is None or operation != outcome_operation(
+        task_id, int(text), fence, kind
+    ):
+        raise Malformed("fpoperation is not <task id>:<round>:<fence>:<outcome>")
     return int(text)
 
 

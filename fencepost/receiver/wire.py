@@ -144,9 +144,10 @@ def result_operation(task_id: str, revision: int) -> str:
     return f"{task_id}:{revision}"
 
 
-def outcome_operation(task_id: str, round: int, outcome: str) -> str:
-    """The name of another outcome's effect: each round of a task may have its own."""
-    return f"{task_id}:{round}:{outcome}"
+def outcome_operation(task_id: str, round: int, fence: int, outcome: str) -> str:
+    """The name of another outcome's effect. A round of a task has each but once, under one lease:
+    a task that was blocked and sent back may be blocked again under the next."""
+    return f"{task_id}:{round}:{fence}:{outcome}"
 
 
 _ENCODER = json.JSONEncoder(

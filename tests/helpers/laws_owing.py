@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fencepost import commands as c
+from fencepost.deliveries import event
 from helpers.laws import law
 from helpers.stand import QUEUE, Make, Stand, binding
 
@@ -71,6 +72,35 @@ def a_lapse_obliges_as_any_other_end(make: Make) -> None:
                 stand.fp.sweep()
             assert told(stand) == {"dead": 1}
             assert owed(stand, "dead")[0]["task_id"] == lease.task_id
+
+
+@law
+def each_outcome_of_a_task_has_a_name_of_its_own(make: Make) -> None:
+    with make() as stand:
+        subscribed(restored(stand), on_lapse="reconcile", max_attempts=9)
+        stand.clock.advance(1)
+        task_id = stand.task()
+        for _ in range(2):  # never claimed: the rounds tell these apart
+            stand.fp.cancel(task_id)
+            stand.fp.requeue(task_id)
+        for end in ("block", "block", "lapse", "lapse"):  # one round: the leases do
+            stand.claim_of(task_id).fail(then=end) if end == "block" else stand.claim_of(task_id)
+            stand.clock.advance(61)
+            stand.fp.sweep()
+            stand.fp.resolve(task_id, "retry")
+        for _ in range(2):
+            stand.claim_of(task_id).fail(then="block")
+            stand.fp.resolve(task_id, "give_up")
+            stand.ask(accepted(task_id, revision=stand.fp.task(task_id).revision + 1))
+            stand.fp.requeue(task_id)
+            stand.claim_of(task_id).complete(ONE)
+            stand.fp.requeue(task_id)
+        said = {queue: owed(stand, queue) for queue in (*STATES, "plain")}
+        assert {queue: len(each) for queue, each in said.items()} == {
+            "done": 4, "dead": 2, "cancelled": 2, "blocked": 6, "plain": 4
+        }  # fmt: skip
+        names = [event.operation_of(each) for queue in said for each in said[queue]]
+        assert len(set(names)) == len(names) == 18
 
 
 @law

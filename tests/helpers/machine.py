@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fencepost import commands as c
+from fencepost.deliveries.event import about_of, operation_of
 from fencepost.model import Caller, Outcome
 from fencepost.rules.authority import actor_of
 from helpers.lab import START
@@ -21,6 +22,11 @@ TASKS = (
 OWED = (
     "select t.task_id, p.task_id from fencepost_task t join fencepost_task p on p.id = t.parent "
     "join fencepost_queue q on q.id = t.queue_id where q.queue = 'out' order by t.id"
+)
+SAID = (
+    "select t.task_id, p.body from fencepost_task t join fencepost_payload p on p.task = t.id "
+    "join fencepost_queue q on q.id = t.queue_id where q.queue = 'out' and t.parent is not null "
+    "and p.body is not null"
 )
 RESULTS = (
     "select t.task_id, r.revision, r.round, r.commitment from fencepost_result r "
@@ -68,6 +74,7 @@ class Pair:
         self.model = Model(START // SECOND)
         self.model.clock.last = START // SECOND
         self.receipts: dict[tuple[str, ...], Kept] = {}
+        self.operations: dict[str, str] = {}  # of each obligation that ever was, whose it is
         self.steps = self.replays = self.refusals = 0
         settings = {"max_attempts": ATTEMPTS, "lease_seconds": LEASE}
         self.stand.fp.queue_set("out", **settings)
@@ -135,6 +142,7 @@ class Pair:
     def compare(self) -> None:
         """Every row of tasks and results is as the model has it."""
         self._add_owed()
+        self._compare_names()
         rows = self.stand.connection.execute(TASKS).fetchall()
         assert {row[0] for row in rows} == set(self.model.jobs)
         for task_id, *row in rows:
@@ -163,6 +171,13 @@ class Pair:
                 self.model.owed.remove(parent)
                 self.model.add(task_id, "out", None, None, parent=parent)
         assert self.model.owed == [], "who asked for it was not told"
+
+    def _compare_names(self) -> None:
+        """No two obligations have an operation in common: a receiver would take only one."""
+        for task_id, body in self.stand.connection.execute(SAID).fetchall():
+            operation = operation_of(about_of(bytes(body)))
+            whose = self.operations.setdefault(operation, task_id)
+            assert whose == task_id, f"two obligations have the operation {operation}"
 
     def _compare_due(self, task_id: str, due: int) -> None:
         """A drawn back-off is looked up, once it is seen to be within its bounds."""

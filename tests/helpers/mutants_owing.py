@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fencepost.deliveries import event
 from fencepost.machine import claims, importing, operators, owing, results, retention, settings
 from fencepost.rules import fence
 from fencepost.rules import owing as owed
@@ -17,6 +18,7 @@ NEXT = "an_import_records_the_next_revision_in_any_state"
 ENDS = "an_import_ends_a_running_lease_and_gives_its_attempt_back"
 KNOWN = "an_import_of_what_is_known_changes_nothing"
 OWES = "an_import_owes_what_was_owed_where_it_was_accepted"
+OWN_NAME = "each_outcome_of_a_task_has_a_name_of_its_own"
 AGAIN = "an_import_of_a_result_that_the_round_has_begins_the_next"
 
 OWING_FAULTS = [
@@ -28,6 +30,11 @@ OWING_FAULTS = [
          "if outcome in outcomes.get(name, UNSAID)", "", TOLD),
     bent("a completion tells of no end", results.complete, "+ owe_state(batch, task)", "", TOLD),
     bent("a failure tells nobody", results.fail, "owe_state(batch, task, task.reason)", "()", TOLD),
+    bent("an outcome's name has no fence", event.operation_of, 'about["fencing_token"]', "0",
+         OWN_NAME),
+    bent("an outcome's name has no round", event.operation_of, 'about["round"]', "1", OWN_NAME),
+    bent("a result's name has no revision", event.operation_of, 'about["revision"]', "1",
+         OWN_NAME),
     bent("a failure does not say why", results.fail, ", task.reason)", ")", TOLD),
     bent("a cancellation tells nobody", operators.cancel, "owe_state(batch, task, task.reason)",
          "()", TOLD),

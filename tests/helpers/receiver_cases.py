@@ -336,10 +336,26 @@ def outcomes_do_not_make_results_stale() -> Steps:
     return [
         greeted(w.hello()), accepted(w.event(1, kind="done", fence=9, revision=1), type="done"),
         accepted(w.event(1, revision=1, fence=9)),
-        accepted(w.event(2, round=1, **never), operation=f"{task(2)}:1:cancelled"),
+        accepted(w.event(2, round=1, **never), operation=f"{task(2)}:1:0:cancelled"),
         accepted(w.event(2, round=2, **never)),
         accepted(w.event(3, round=2, kind="dead", fence=1, revision=0)),
         refused(w.event(3, round=1, kind="dead", fence=1, revision=0), "stale_result"),
+    ]  # fmt: skip
+
+
+@case()
+def an_outcome_may_come_again_in_its_round_under_a_later_lease() -> Steps:
+    """A task that was blocked and sent back may be blocked again. The two effects have names of
+    their own, by the fence in them, and it has to be the event's."""
+    w = writer()
+    blocked = {"kind": "blocked", "revision": 0}
+    return [
+        greeted(w.hello()),
+        accepted(w.event(1, fence=3, **blocked), operation=f"{task(1)}:1:3:blocked"),
+        accepted(w.event(1, fence=9, **blocked), operation=f"{task(1)}:1:9:blocked"),
+        refused(w.event(1, fence=4, **blocked), "stale_result"),
+        refused(w.event(1, fence=10, fpoperation=f"{task(1)}:1:9:blocked", **blocked), "malformed"),
+        refused(w.event(1, fence=10, fpoperation=f"{task(1)}:1:blocked", **blocked), "malformed"),
     ]  # fmt: skip
 
 

@@ -107,7 +107,7 @@ class Sender:
         if kind == "result":
             operation = wire.result_operation(task(number), revision)
         else:
-            operation = wire.outcome_operation(task(number), round, kind)
+            operation = wire.outcome_operation(task(number), round, fence, kind)
         event: dict[str, Any] = {
             "specversion": "1.0", "id": f"msg_{uuid.uuid5(uuid.NAMESPACE_OID, operation)}",
             "source": wire.SOURCE + self.stream, "type": wire.TYPES[kind],

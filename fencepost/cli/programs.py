@@ -1,4 +1,4 @@
-"""demo, bench, conform and completion: what has its own arguments, or touches no store."""
+"""demo, bench, drill, conform and completion: what has its own arguments, or touches no store."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ def demo(args: Namespace, out: Out) -> int:
 
 def bench(args: Namespace, out: Out) -> int:
     return _program("bench", args, out)
+
+
+def drill(args: Namespace, out: Out) -> int:
+    return _program("drill", args, out)
 
 
 def conform(args: Namespace, out: Out) -> int:

@@ -302,6 +302,11 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "which tasks were erased, for a restore of an older backup", "restore.erasures",
         arguments.none, ("fencepost --store work.db erasures > erased.jsonl",),
     ),
+    "drill": Subcommand(
+        "rehearse a restore on temporary copies, with real receivers", "programs.drill",
+        arguments.none,
+        ("fencepost drill restore", "fencepost drill restore --json"), forwards=True,
+    ),
     "copy": Subcommand(
         "move a store from a file to PostgreSQL, with its journal", "care.copy", arguments.copy,
         ("fencepost copy work.db postgresql://queue@db.example/work",),

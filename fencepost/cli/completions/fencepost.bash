@@ -5,7 +5,7 @@
 #    source ~/.local/share/bash_completion/fencepost
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_fencepost_subparsers=(enqueue claim renew submit complete fail release cancel requeue resolve review import sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke destination-set destination-list destination-show destination-secret destination-stop destination-start destination-advance offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup restore adopt erasures copy doctor demo bench conform work deliver serve completion)
+_shtab_fencepost_subparsers=(enqueue claim renew submit complete fail release cancel requeue resolve review import sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke destination-set destination-list destination-show destination-secret destination-stop destination-start destination-advance offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup restore adopt erasures drill copy doctor demo bench conform work deliver serve completion)
 
 _shtab_fencepost_enqueue_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --text --task-key --priority --due-at --max-attempts --from --tasks --key --request)
 _shtab_fencepost_claim_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --worker --task --limit --wait-seconds --lease-seconds --key --request)
@@ -62,6 +62,7 @@ _shtab_fencepost_backup_option_strings=(-h --help --store --scope --actor --json
 _shtab_fencepost_restore_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --to --min-epoch --take-over --adopt-secret-file --override --reason --erasures --secrets-out --receipt)
 _shtab_fencepost_adopt_option_strings=(-h --help --store --scope --actor --json --allow-filesystem --min-epoch --take-over --adopt-secret-file --override --reason --erasures --secrets-out --receipt --folder)
 _shtab_fencepost_erasures_option_strings=(-h --help --store --scope --actor --json --allow-filesystem)
+_shtab_fencepost_drill_option_strings=(-h --help)
 _shtab_fencepost_copy_option_strings=(-h --help --store --scope --actor --json --allow-filesystem)
 _shtab_fencepost_doctor_option_strings=(-h --help --store --scope --actor --json --allow-filesystem)
 _shtab_fencepost_demo_option_strings=(-h --help)
@@ -200,7 +201,7 @@ _shtab_fencepost_destination_set___class_choices=(fenced cas idempotent unfenced
 _shtab_fencepost_list___state_choices=(ready leased done dead blocked cancelled)
 _shtab_fencepost_work___isolate_choices=(bwrap cgroup)
 _shtab_fencepost_completion_pos_0_choices=(bash zsh fish)
-_shtab_fencepost_pos_0_choices=(enqueue claim renew submit complete fail release cancel requeue resolve review import sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke destination-set destination-list destination-show destination-secret destination-stop destination-start destination-advance offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup restore adopt erasures copy doctor demo bench conform work deliver serve completion)
+_shtab_fencepost_pos_0_choices=(enqueue claim renew submit complete fail release cancel requeue resolve review import sweep erase purge queue-set scope-set-policy scope-revoke clock-reset token-create token-list token-revoke destination-set destination-list destination-show destination-secret destination-stop destination-start destination-advance offline-take offline-next offline-record offline-give-back offline-sync offline-status offline-conflicts offline-verify show list results refused receipt stats queues writers journal seal verify init migrate uninstall backup restore adopt erasures drill copy doctor demo bench conform work deliver serve completion)
 
 _shtab_fencepost_enqueue__h_nargs=0
 _shtab_fencepost_enqueue___help_nargs=0
@@ -389,6 +390,8 @@ _shtab_fencepost_adopt___take_over_nargs=0
 _shtab_fencepost_erasures__h_nargs=0
 _shtab_fencepost_erasures___help_nargs=0
 _shtab_fencepost_erasures___json_nargs=0
+_shtab_fencepost_drill__h_nargs=0
+_shtab_fencepost_drill___help_nargs=0
 _shtab_fencepost_copy__h_nargs=0
 _shtab_fencepost_copy___help_nargs=0
 _shtab_fencepost_copy___json_nargs=0

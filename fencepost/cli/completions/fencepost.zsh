@@ -30,6 +30,7 @@ _shtab_fencepost_commands() {
     destination-start:'deliver there again'
     destination-stop:'deliver nothing there'
     doctor:'say what the store stands on, and what is wrong'
+    drill:'rehearse a restore on temporary copies, with real receivers'
     enqueue:'put a task on a queue, or one for each line of a file'
     erase:'remove all content of a task; a tombstone stays'
     erasures:'which tasks were erased, for a restore of an older backup'
@@ -387,6 +388,13 @@ _shtab_fencepost_doctor_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_fencepost_doctor_defaults_added=0
+
+_shtab_fencepost_drill_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_fencepost_drill_defaults_added=0
 
 _shtab_fencepost_enqueue_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -1140,6 +1148,7 @@ _shtab_fencepost() {
         destination-start) _arguments -C -s $_shtab_fencepost_destination_start_options ;;
         destination-stop) _arguments -C -s $_shtab_fencepost_destination_stop_options ;;
         doctor) _arguments -C -s $_shtab_fencepost_doctor_options ;;
+        drill) _arguments -C -s $_shtab_fencepost_drill_options ;;
         enqueue) _arguments -C -s $_shtab_fencepost_enqueue_options ;;
         erase) _arguments -C -s $_shtab_fencepost_erase_options ;;
         erasures) _arguments -C -s $_shtab_fencepost_erasures_options ;;

@@ -30,7 +30,7 @@ def test_every_member_of_an_event_is_read():
         time="2027-01-01T00:00:00.000000Z", sequence=1, previous=bytes(32), writer_epoch=3,
         incarnation=incarnation(3), epoch=1, fence=9, revision=2, round=0,
         operation=f"{task(7)}:2", data=event.data, data_sha256=sent.data_sha256,
-        result_sha256="0" * 64,
+        result_sha256="0" * 64, final=True,
     )  # fmt: skip
     assert (event.queue, event.task_id, event.order) == ("pages", task(7), (1, 9, 2, 0))
     assert event.value()["result"] == {"a": [1, None]}
@@ -41,6 +41,12 @@ def test_every_member_of_an_event_is_read():
 def test_another_outcome_is_named_by_its_round_and_fence(kind):
     event = read(SENDER.event(7, revision=0, fence=34, kind=kind, round=12))
     assert (event.kind, event.round, event.operation) == (kind, 12, f"{task(7)}:12:34:{kind}")
+
+
+@pytest.mark.parametrize("data", [{}, {"final": "true", "result_sha256": "0" * 63}, {"final": 1}])
+def test_what_the_data_do_not_say_of_their_result_is_not_known(data):
+    event = read(SENDER.event(data=data))
+    assert (event.final, event.result_sha256) == (None, None)
 
 
 def test_the_bytes_are_those_of_rfc_8785():

@@ -43,7 +43,7 @@ def test_an_effect_and_its_receipt_are_told_once_and_then_the_same_bytes_again(p
         "status": "accepted", "receiver": "receiver", "stream": STREAM, "id": event.id,
         "operation": f"{task(7)}:2", "type": "result", "subject": f"pages/{task(7)}",
         "data_sha256": event.data_sha256.hex(), "result_sha256": "0" * 64,
-        "epoch": 1, "incarnation": incarnation(1),
+        "final": True, "at": "2027-01-01T00:00:00.000000Z", "epoch": 1, "incarnation": incarnation(1),
         "result_epoch": 0, "fence": 5, "revision": 2, "sequence": None, "position": 1,
         "accepted_at": "2027-01-15T08:00:00.000000Z",
     }  # fmt: skip

@@ -249,10 +249,12 @@ class Reference:
         """Effect, state and receipt together."""
         epoch, fence, revision, _ = event["order"]
         sequence = int(event["sequence"]) if "sequence" in event else None
+        about = json.loads(event["data"])
         receipt = {
             "status": "accepted", "receiver": "reference", "operation": event["fpoperation"],
             "stream": event["source"].removeprefix("/fencepost/"), "id": event["id"],
-            "result_sha256": json.loads(event["data"]).get("result_sha256"),
+            "result_sha256": about.get("result_sha256"), "final": about.get("final"),
+            "at": event["time"],
             "type": event["kind"], "subject": event["subject"], "data_sha256": digest,
             "epoch": int(event["fpwriterepoch"]), "incarnation": event["fpincarnation"],
             "result_epoch": epoch, "fence": fence, "revision": revision, "sequence": sequence,

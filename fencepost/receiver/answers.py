@@ -31,8 +31,8 @@ class Accepted:
 def receipt(name: str, event: Event, stream: Stream, now: int) -> bytes:
     """The bytes that say that the effect is there. `stream` is as it is with the effect in it.
 
-    They are enough to record the result in a store that has lost it, should the event's data have
-    been dropped.
+    They are enough to record in a store that has lost the result that there was one, should the
+    event's data have been dropped.
     """
     return canonical(
         {
@@ -45,6 +45,8 @@ def receipt(name: str, event: Event, stream: Stream, now: int) -> bytes:
             "subject": event.subject,
             "data_sha256": event.data_sha256.hex(),
             "result_sha256": event.result_sha256,
+            "final": event.final,
+            "at": event.time,
             "epoch": event.writer_epoch,
             "incarnation": event.incarnation,
             "result_epoch": event.epoch,

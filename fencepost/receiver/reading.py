@@ -94,6 +94,7 @@ def read_event(body: bytes, message_id: str) -> Event:
         data=data,
         data_sha256=hashlib.sha256(data).digest(),
         result_sha256=_result_digest(value),
+        final=final if type(final := value.get("final")) is bool else None,
     )
 
 

@@ -60,8 +60,8 @@ class Event:
 
     `writer_epoch` and `incarnation` are of the writer that sends; `epoch`, `fence` and `revision`
     of the lease under which the result was accepted. A late first result and a lease's second one
-    are told apart by these, never by when they come. `round` is 0 for a result; `result_sha256` is
-    what the data say of it, None where they do not.
+    are told apart by these, never by when they come. `round` is 0 for a result; `result_sha256`
+    and `final`, whether it ended its task, are what the data say of it, None where they do not.
     """
 
     id: str
@@ -81,6 +81,7 @@ class Event:
     data: bytes
     data_sha256: bytes
     result_sha256: str | None
+    final: bool | None
 
     @property
     def queue(self) -> str:

@@ -79,7 +79,7 @@ def a_receipt_says_what_was_accepted() -> Steps:
         greeted(w.hello()),
         accepted(
             sent, stream=STREAM, operation=f"{task(7)}:2", data_sha256=sent.data_sha256.hex(),
-            result_sha256="0" * 64,
+            result_sha256="0" * 64, final=True, at="2027-01-01T00:00:00.000000Z",
             epoch=3, incarnation=incarnation(3), result_epoch=1, fence=9, revision=2,
             sequence=None, position=1, id=sent.id, type="result", subject=f"pages/{task(7)}",
         ),

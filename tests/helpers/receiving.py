@@ -102,7 +102,7 @@ class Sender:
         epoch = self.epoch if epoch is None else epoch
         data = {
             "task_id": task(number), "queue": "pages", "epoch": epoch, "fencing_token": fence,
-            "revision": revision, "result": value, "result_sha256": "0" * 64,
+            "revision": revision, "result": value, "result_sha256": "0" * 64, "final": True,
         }  # fmt: skip
         if kind == "result":
             operation = wire.result_operation(task(number), revision)

@@ -6,12 +6,11 @@ was restored, or its standby was promoted before all had reached it) is imported
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fencepost.deliveries.event import Voice
 from fencepost.deliveries.places import Greeting, Sender
-from fencepost.issues import NotFound
 from fencepost.model import Result, Writer
 from fencepost.receiver.chain import START, next_head
 from fencepost.receiver.wire import MAX_ACCEPTED, MAX_LINEAGE, canonical
@@ -64,7 +63,7 @@ def meet(
     """Greet until all that it has accepted after this position has been told. `place` is where the
     stream of an ordered destination stands here. `known`: whether this store knows the effect."""
     unknown: list[Mapping[str, Any]] = []
-    at = place
+    at, asked = place, after
     for _ in range(PAGES):
         answer = sender.greet(hello(voice, lineage, after, place), seconds)
         said = answer.said
@@ -74,6 +73,8 @@ def meet(
         position, more = said.get("position"), said.get("more") is True
         if type(position) is not int or not isinstance(accepted, list):
             return Met(wait="the receiver's answer to a hello cannot be read")
+        if gone := forgotten(said, asked):
+            return Met(stop=gone)
         for receipt in accepted:
             if at is not None:
                 at = followed(at, receipt)
@@ -107,6 +108,18 @@ def _met(
     return Met(position=position, place=at or BEGINNING, unknown=tuple(unknown))
 
 
+def forgotten(said: Mapping[str, Any], after: int) -> str:
+    """Why a writer that knows of what is up to `after` cannot learn of all that came after it: the
+    receiver has dropped receipts of it. Nothing if it can."""
+    gone = said.get("forgotten")
+    if type(gone) is not int or gone <= after:
+        return ""
+    return (
+        f"forgotten: up to position {after} its effects are known here, and it has dropped its "
+        f"receipts up to {gone}: what it did between them cannot be told any more"
+    )
+
+
 def followed(at: Place, receipt: Mapping[str, Any]) -> Place:
     """The place after this effect, if it is the next of an ordered stream; else the same."""
     sequence = receipt.get("sequence")
@@ -119,16 +132,23 @@ def followed(at: Place, receipt: Mapping[str, Any]) -> Place:
 
 def knows(results: Callable[[str], Any], receipt: Mapping[str, Any]) -> bool:
     """Whether a result that a receiver has accepted is in this store. Of other outcomes, and of
-    results whose content the receiver keeps no more, nothing can be imported: True."""
+    results whose content the receiver keeps no more, nothing can be imported: True. Raises
+    NotFound where the task is not here."""
     event = receipt.get("event")
     if not isinstance(event, dict) or event.get("outcome") != "result":
         return True
-    try:
-        found: list[Result] = list(results(event["task_id"]))
-    except NotFound:
-        return False
+    return recorded(results(event["task_id"]), event)
+
+
+def spoken(receipt: Mapping[str, Any], voice: Voice) -> bool:
+    """Whether an effect was delivered by this very writer, or by one who is it in every word."""
+    return (receipt.get("epoch"), receipt.get("incarnation")) == (voice.epoch, voice.incarnation)
+
+
+def recorded(found: Iterable[Result], told: Mapping[str, Any]) -> bool:
+    """Whether the result that an event or a receipt tells of is among these."""
     return any(
-        each.revision == event["revision"] and each.result_sha256 in (None, event["result_sha256"])
+        each.revision == told["revision"] and each.result_sha256 in (None, told["result_sha256"])
         for each in found
     )
 

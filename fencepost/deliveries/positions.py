@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-MOST_AHEAD = 100_000  # what another dispatcher delivers is never heard of: the gap stays
+MOST_AHEAD = 100_000  # beyond a gap: what is not remembered is asked for with the gap
 
 
 class Positions:
@@ -19,6 +19,11 @@ class Positions:
     def heard(self) -> int:
         """The highest position below which none is missing."""
         return self._heard
+
+    @property
+    def gap(self) -> int | None:
+        """The position before the first that is missing, where later ones are known."""
+        return self._heard if self._ahead else None
 
     def add(self, position: object) -> None:
         """The effect at this position is known."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fencepost.deliveries.stream import StoreHandle
 
 _log = Log("fencepost.deliveries")
+END_SECONDS = 5.0  # so long a receiver is asked at the end, when all is settled
 
 
 def place_of(destination: Destination, now: int) -> Place:
@@ -107,7 +108,7 @@ class Run:
             self.error = error
             _log.exception("delivering to %s met an error", self.queue)
         finally:
-            self._stream.save()
+            self._stream.end(0 if self.ending == "aborted" else min(self._seconds, END_SECONDS))
             self._sender.close()
             self._memory.close()
             self.ended.set()

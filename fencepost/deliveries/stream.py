@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fencepost.commands import DestinationAdvance, DestinationSet
 from fencepost.deliveries import hello
-from fencepost.deliveries.event import Event, Turn, Voice
+from fencepost.deliveries.event import PREFIX, Event, Turn, Voice
 from fencepost.deliveries.hello import BEGINNING, Place
 from fencepost.deliveries.importing import imported
 from fencepost.deliveries.places import Sender
 from fencepost.deliveries.positions import Positions
 from fencepost.destinations import MAX_STOPPED
-from fencepost.issues import FencepostError, Forbidden
+from fencepost.issues import FencepostError, Forbidden, NotFound
 from fencepost.log import Log
 from fencepost.model import Destination, Outcome
 from fencepost.receiver.chain import next_head
@@ -64,6 +64,8 @@ class Stream:
         self.place = BEGINNING
         self.positions = Positions(destination.heard)
         self.meetings = 0
+        self._gap: int | None = None  # as it was at the last look
+        self._missing = False  # it has not closed: others have delivered what we did not hear of
 
     def early(self, seconds: float) -> None:
         """Greet a receiver that does not know this writer before there is anything for it: so what
@@ -84,11 +86,14 @@ class Stream:
         """Who speaks, once the receiver knows it. `claim` is the key of a claim of ours, `epoch`
         that of its lease. Raises Stopped, NotMet, or what the store refuses."""
         voice = self.voice
-        if voice is not None and epoch <= voice.epoch:
+        if voice is not None and epoch <= voice.epoch and not self._missing:
             return voice
         with self._lock:
             if self.voice is None or epoch > self.voice.epoch:
                 self._meet(claim, seconds, again=False)
+            elif self._missing:
+                self._missing = False
+                self._meet(claim, seconds, again=True)
             assert self.voice is not None
             return self.voice
 
@@ -111,14 +116,20 @@ class Stream:
         known = self._fp.destination(self.queue)
         place = Place(known.sequence, known.head or BEGINNING.head)
         if self._sender.greets and (again or known.announced != voice.incarnation):
+            strange: list[Mapping[str, Any]] = []
+            twins: list[Mapping[str, Any]] = []
             met = hello.meet(
                 self._sender, voice, lineage, known.heard, place if self.ordered else None,
-                lambda receipt: hello.knows(self._fp.results, receipt), seconds,
+                lambda receipt: self._ours(receipt, voice, twins) and self._knows(receipt, strange),
+                seconds,
             )  # fmt: skip
+            if twins:
+                self.stop(f"fork: a copy speaks as this very writer: {hello.shown(twins)}")
             if met.stop:
                 self.stop(met.stop)
             if met.wait:
                 raise NotMet(met.wait, met.wait_seconds)
+            self._told(known, met, strange)
             self._import(met.unknown)
             place = met.place if self.ordered else place
             self._advance(known, place, heard=met.position, announced=voice.incarnation)
@@ -127,6 +138,41 @@ class Stream:
             self.positions = Positions(max(known.heard, self.positions.heard))
         self.place, self.voice, self._known, self._owed = place, voice, known, None
         self.meetings += 1
+
+    def _ours(
+        self, receipt: Mapping[str, Any], voice: Voice, twins: list[Mapping[str, Any]]
+    ) -> bool:
+        """Whether what an ordered stream has under this writer's own name is owed here: at most the
+        last is not yet known to be delivered, and so is not purged. Else there is another one who
+        is this writer in every word: a disk was cloned, or put back."""
+        if not (self.ordered and hello.spoken(receipt, voice)):
+            return True
+        try:
+            self._fp.task(str(receipt["id"]).removeprefix(PREFIX))
+        except NotFound:
+            twins.append(receipt)
+            return False
+        return True
+
+    def _knows(self, receipt: Mapping[str, Any], strange: list[Mapping[str, Any]]) -> bool:
+        """Whether nothing has to be recorded of an effect; nothing can be of one whose task is not
+        here: it was purged, or was lost with a writer."""
+        try:
+            return hello.knows(self._fp.results, receipt)
+        except NotFound:
+            strange.append(receipt)
+            return True
+
+    def _told(self, known: Destination, met: hello.Met, strange: list[Mapping[str, Any]]) -> None:
+        """What nothing here can be done about is said."""
+        if strange:
+            _log.warning("%s has accepted %d results of tasks that are not in this store: %s",
+                         self.queue, len(strange), hello.shown(strange))  # fmt: skip
+        if met.position < known.heard:
+            _log.error(
+                "%s is at position %d, and its effects up to %d were known: it was put back, and "
+                "has lost what lies between", self.queue, met.position, known.heard,
+            )  # fmt: skip
 
     def _import(self, unknown: tuple[Mapping[str, Any], ...]) -> None:
         if not unknown:
@@ -193,7 +239,10 @@ class Stream:
 
     def save(self) -> None:
         """Tell the store up to where the receiver's effects are known, so that the next hello asks
-        for no more. Never raises: it is asked again at the next."""
+        for no more. Never raises: it is asked again at the next. Where what is missing was missing
+        at the last look too, the receiver is asked for it before the next delivery."""
+        gap, self._gap = self._gap, self.positions.gap
+        self._missing = gap is not None and gap == self._gap
         known, heard = self._known, self.positions.heard
         if known is None or heard <= known.heard or self.ordered:
             return
@@ -204,6 +253,16 @@ class Stream:
             _log.warning("%s: what was heard is told later: %s", self.queue, error)
 
     # -- the end of it
+
+    def end(self, seconds: float) -> None:
+        """No more is delivered: what others have delivered meanwhile is heard of, and all of it
+        told to the store; with no seconds for it nobody is asked. Never raises."""
+        if seconds and self.positions.gap is not None and self.voice is not None:
+            try:
+                self.again("", self.meetings, seconds)
+            except (FencepostError, NotMet, Stopped) as error:
+                _log.warning("%s: what others have delivered is heard later: %s", self.queue, error)
+        self.save()
 
     def stop(self, why: str) -> None:
         """Nothing is delivered there until a person says so. Raises Stopped."""

@@ -618,13 +618,13 @@ PLANTED = {
     ),
     "deliveries go on": (
         Identity._recognised,
-        'connection.execute(STATEMENTS["stop_destinations"], {"why": COPIED})', "pass",
+        'connection.execute(STATEMENTS["stop_destinations"], {"why": change.why})', "pass",
         seen_by("cp"),
     ),
     "the sidecar's epoch is not heard": (
         Identity._recognised,
-        "heard = max(state.epoch, self._known.epoch, self._known.high >> 32)",
-        "heard = state.epoch", heard,
+        "heard = max(heard, state.epoch, self._known.epoch, self._known.high >> 32)",
+        "heard = max(heard, state.epoch)", heard,
     ),
 }  # fmt: skip
 

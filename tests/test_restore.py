@@ -18,6 +18,7 @@ from fencepost.handle import Handle
 from fencepost.lineage import UNHEARD
 from fencepost.operate.backup import backup, manifest_of
 from fencepost.operate.restoring import erasures, receipt
+from fencepost.operate.restoring.receivers import Talk
 
 
 @pytest.fixture
@@ -41,6 +42,8 @@ def test_what_a_receiver_has_accepted_is_recorded_and_nobody_works_on_it_again(i
     assert told.complete and it.operations() == [f"{each}:1" for each in it.tasks[:3]]
     assert told.receiver()["imported"] == [f"{it.tasks[1]}:1", f"{it.tasks[2]}:1"]
     with it.opened() as new:
+        out = new.fp.destination("out")
+        assert (out.announced, out.heard) == (new.fp.writers()[-1].incarnation, 3)
         assert [new.fp.task(each).state for each in it.tasks[:4]] == ["done"] * 3 + ["ready"]
         assert [one.value for one in new.fp.results(it.tasks[1])] == ["r1"]
         (lease,) = new.fp.claim("pages", worker_id="w-new", limit=10)
@@ -137,6 +140,16 @@ def test_its_epoch_is_above_all_that_anybody_has_heard_of(it):
     assert third["new_writer"]["epoch"] > second["new_writer"]["epoch"]
 
 
+def test_the_sidecar_of_a_store_that_was_lost_tells_its_epoch_where_nobody_else_does(it):
+    it.web.close()
+    passed = {"overrides": ("default/out",), "reason": "nobody is there"}
+    it.restore(min_epoch=1_000, **passed)
+    it.target.unlink()
+    for path in it.target.parent.glob("*.restore-*"):
+        path.unlink()
+    assert it.restore(**passed)["new_writer"]["epoch"] > 1_000 + UNHEARD
+
+
 def test_of_two_restores_of_one_backup_the_second_asks_a_person(it):
     first, second = it.restore(), it.restore(it.folder / "second.db")
     assert first.complete and not second.complete
@@ -194,6 +207,9 @@ def test_one_of_two_that_does_not_answer_is_passed_over_by_name_with_who_and_why
         ):  # fmt: skip
             with pytest.raises(fencepost.InvalidRequest):
                 it.restore(**wrong)
+        one = it.restore(overrides=names[:1], reason="its machine was sold")
+        assert not one.complete and not it.target.exists()
+        assert one["new_writer"] == told["new_writer"], "the receiver that knows it is no other's"
         told = it.restore(overrides=names, reason="its machine was sold")
         assert told.complete and told["not_reached"] == ["default/down", "default/mail"]
         said = told.receiver("default/down")["override"]
@@ -257,11 +273,14 @@ def test_what_was_erased_after_the_backup_is_erased_again(it):
     it.old.fp.erase(it.tasks[3], reason="asked for")
     late = it.old.fp.enqueue("pages", "secret").task_id
     it.old.fp.erase(late)
+    it.old.fp.erase(it.tasks[0])  # and with it what it owed
+    (owed,) = it.old.obligations()
     told = list(erasures.erasures(it.old.fp))
-    assert [each["task_id"] for each in told] == [it.tasks[3], late]
+    assert [each["task_id"] for each in told] == [it.tasks[3], late, it.tasks[0], owed.task_id]
     lines = [json.dumps(each) for each in told]
     again = it.restore(erasures=erasures.read([*lines, ""]))
-    assert again["erasures"] == {"applied": [it.tasks[3]], "unknown": [late], "refused": []}
+    applied = [it.tasks[3], it.tasks[0], owed.task_id]
+    assert again["erasures"] == {"applied": applied, "unknown": [late], "refused": []}
     with it.opened() as new:
         task = new.fp.task(it.tasks[3])
         assert (task.erased, task.payload) == (True, None)
@@ -362,6 +381,77 @@ def test_the_restored_file_is_for_its_owner_alone_as_the_backup_is(it):
     assert stat.S_IMODE(it.target.stat().st_mode) == 0o600
     for path in it.target.parent.glob("store.db-*"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+# -- interrupted, after what nobody could find out again
+
+
+def once(monkeypatch, owner, name):
+    """The first call is carried out, and never comes back."""
+    real, calls = getattr(owner, name), []
+
+    def dying(*given, **named):
+        answer = real(*given, **named)
+        calls.append(name)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return answer
+
+    monkeypatch.setattr(owner, name, dying)
+
+
+def test_what_an_interrupted_run_has_imported_stands_in_the_receipt(it, monkeypatch):
+    it.future()
+    it.late.complete("r4")
+    it.old.deliver()
+    once(monkeypatch, Talk, "moved_on")
+    with pytest.raises(KeyboardInterrupt):
+        it.restore()
+    told = it.restore().receiver()
+    assert told["imported"] == [f"{it.tasks[n]}:1" for n in (1, 2, 3)]
+    assert told["foreign"] == [f"{it.tasks[4]}:1"]
+    assert told["held_by"]["incarnation"] == it.old.fp.writers()[-1].incarnation
+
+
+def test_what_an_interrupted_run_has_taken_over_stands_in_the_receipt(it, monkeypatch):
+    it.restore(it.folder / "first.db")
+    once(monkeypatch, Talk, "replace")
+    with pytest.raises(KeyboardInterrupt):
+        it.restore(take_over=True)
+    told = it.restore()
+    assert told.complete and told.receiver()["taken_over"] is True
+
+
+def test_tokens_that_an_interrupted_run_has_ended_stand_in_the_receipt(it, monkeypatch):
+    for _ in range(2):
+        it.old.fp.token_create("w", "worker")
+    backup(it.old.fp, it.backup, force=True)
+    once(monkeypatch, Handle, "token_revoke")
+    with pytest.raises(KeyboardInterrupt):
+        it.restore()
+    assert len(it.restore()["tokens_revoked"]) == 2
+
+
+def test_an_interrupted_run_goes_on_with_the_secrets_that_it_has_made(it, monkeypatch):
+    once(monkeypatch, Handle, "destination_secret")
+    with pytest.raises(KeyboardInterrupt):
+        it.restore()
+    told = it.restore()
+    kept = json.loads(it.target.with_name("store.db.restore-secrets.json").read_text())
+    with it.opened() as new:
+        secrets = [one.secret for one in new.fp.destination("out").secrets]
+    assert secrets == [kept["default/out"], SECRET] and told["secrets_rotated"] == ["default/out"]
+
+
+def test_a_writer_that_an_interrupted_run_has_begun_is_its_own(it, monkeypatch):
+    once(monkeypatch, Handle, "begin_writer")
+    with pytest.raises(KeyboardInterrupt):
+        it.restore()
+    told = it.restore()
+    with it.opened() as new:
+        whys = [each.why for each in new.fp.writers()]
+    assert whys == ["installed", "copied", "restored"]
+    assert told["new_writer"]["epoch"] == 2 * UNHEARD
 
 
 # -- the receipt

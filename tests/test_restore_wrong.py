@@ -69,6 +69,7 @@ WRONG = {
     "a bit of it turned": (turned, JournalBroken),
     "longer by a byte": (longer, JournalBroken),
     "the manifest of another": (of_another, JournalBroken),
+    "another digest": (lambda it: edited(it, sha256="0" * 64), JournalBroken),
     "no store": (no_store, (JournalBroken, Unavailable)),
     "an older schema": (lambda it: edited(it, schema_version=0), SchemaMismatch),
     "a newer schema": (lambda it: edited(it, schema_version=99), SchemaMismatch),

@@ -12,17 +12,17 @@ from fencepost.issues import InvalidRequest
 
 
 def erasures(fp: Handle) -> Iterator[dict[str, Any]]:
-    """One object for each erasure of the store, oldest first: `scope`, `task_id`, `erased_at`.
-    What an erase entry itself was purged of is not among them."""
+    """One object for each task that was erased, oldest first: `scope`, `task_id`, `erased_at`; the
+    obligations that went with it are tasks too. What an erase entry itself was purged of is not
+    among them."""
     for view in fp.entries():
         entry = {} if view.body is None else json.loads(view.body)
         if entry.get("verb") != "erase":
             continue
         for item in entry["tasks"]:
-            if "role" not in item:
-                yield {
-                    "scope": entry["scope"], "task_id": item["task_id"], "erased_at": entry["at"],
-                }  # fmt: skip
+            yield {
+                "scope": entry["scope"], "task_id": item["task_id"], "erased_at": entry["at"],
+            }  # fmt: skip
 
 
 def read(lines: Iterable[str]) -> tuple[dict[str, Any], ...]:

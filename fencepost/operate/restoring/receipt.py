@@ -82,17 +82,17 @@ def _receiver(each: Mapping[str, Any]) -> Iterator[str]:
         how = "replaced" if each["taken_over"] else "followed"
         yield f"    answered as {each['receiver']}; {how} epoch {held['epoch']}"
         yield f"    imported: {_names(each['imported'])}"
+        if each["without_data"]:
+            yield (
+                "    of these as digests, since it has dropped the data, so that no other "
+                f"destination is told of them: {_names(each['without_data'])}"
+            )
         if each["foreign"]:
             yield f"    of tasks that are not in this store: {_names(each['foreign'])}"
     else:
         yield f"    NOT ANSWERED: {each['why']}"
         for operation, code in each.get("refused", ()):
             yield f"    {operation}: {code}"
-    if each.get("without_data"):
-        yield (
-            "    accepted, but it has dropped the data, so that nothing could be imported; another "
-            f"result of theirs will be refused: {_names(each['without_data'])}"
-        )
     if "override" in each:
         yield f"    passed over by {each['override']['who']}: {each['override']['reason']}"
     yield f"    isolation: {each['isolation']}"

@@ -11,7 +11,7 @@ from fencepost.clock import SECOND
 from fencepost.commands import DestinationAdvance
 from fencepost.deliveries import hello
 from fencepost.deliveries.event import Voice
-from fencepost.deliveries.importing import command_of
+from fencepost.deliveries.importing import UNREADABLE, command_of
 from fencepost.deliveries.places import Sender, sender_of
 from fencepost.deliveries.run import place_of
 from fencepost.handle import Handle
@@ -118,26 +118,23 @@ class Talk:
             return ""
         return answer.told or "no answer that could be understood"
 
-    def announce(self) -> tuple[hello.Met, list[str]]:
-        """Say who writes now, and hear what is not known here; also the operations of which the
-        receiver has no more than their receipts, so that they cannot be recorded."""
+    def announce(self) -> hello.Met:
+        """Say who writes now, and hear what is not known here."""
         assert self._sender is not None
         voice, lineage = self._voice()
         fp, known = self.peer.fp, self.peer.destination
-        bare: list[str] = []
         try:
-            met = hello.meet(
+            return hello.meet(
                 self._sender,
                 voice,
                 lineage,
                 known.heard,
                 self._place(),
-                lambda receipt: _knows(fp, receipt, bare),
+                lambda receipt: _knows(fp, receipt),
                 self._seconds,
             )
         except (InvalidRequest, KeyError, TypeError, ValueError) as error:
-            met = hello.Met(wait=f"what it says cannot be read ({type(error).__name__})")
-        return met, bare
+            return hello.Met(wait=f"what it says cannot be read ({type(error).__name__})")
 
     def moved_on(self, met: hello.Met) -> None:
         """The store knows that the receiver was told, and how far its effects are known. Raises
@@ -166,7 +163,7 @@ def taken_over(talk: Talk, notes: dict[str, Any], keep: Keep, *, take_over: bool
         why = NOT_FENCED
     else:
         why = _told(talk, notes, keep, found, take_over=take_over)
-    told = {**described(peer), "imported": [], "foreign": [], **notes, **found}
+    told = {**described(peer), "imported": [], "without_data": [], "foreign": [], **notes, **found}
     told["answered"] = not why
     told["isolation"] = NOT_TOLD if talk.greets else NO_FENCE
     if why:
@@ -203,10 +200,10 @@ def _told(
         if why := talk.replace(holder):
             notes["taken_over"] = False
             return f"not taken over: {why}"
-    met, without_data = talk.announce()
+    met = talk.announce()
     if met.stop or met.wait:
         return met.stop or f"not reached: {met.wait}"
-    found |= {"told": True, "position": met.position, "without_data": without_data}
+    found |= {"told": True, "position": met.position}
     found["refused"] = imports(talk.peer.fp, met.unknown, notes, keep)
     if found["refused"]:
         return "effects that it has accepted contradict what this store knows"
@@ -225,13 +222,14 @@ def imports(
     fp: Handle, receipts: Sequence[Mapping[str, Any]], notes: dict[str, Any], keep: Keep
 ) -> list[list[str]]:
     """Record what was accepted and is not known here: `imported` in the notes names operations,
-    `foreign` those whose task is not in this store (it was made after the backup). Returns those
-    that contradict it, with the code."""
+    `without_data` those among them that are recorded as digests, `foreign` those whose task is not
+    in this store (it was made after the backup). Returns those that contradict it, with the code.
+    """
     here = [each for each in receipts if _task(fp, each) is not None]
     foreign = [_name(each) for each in receipts if _task(fp, each) is None]
-    before = notes.get("imported", [])
-    notes["foreign"] = _joined(notes.get("foreign", []), foreign)
-    notes["imported"] = _joined(before, [_name(each) for each in here])
+    bare = [_name(each) for each in here if each["event"] is None]
+    found = {"imported": [_name(each) for each in here], "without_data": bare, "foreign": foreign}
+    notes |= {name: _joined(notes.get(name, []), more) for name, more in found.items()}
     keep()  # once it is recorded, nobody could tell that this run has done it
     refused: list[list[str]] = []
     for start in range(0, len(here), _AT_ONCE):
@@ -239,7 +237,7 @@ def imports(
         for receipt in here[start : start + _AT_ONCE]:
             try:
                 commands.append((_name(receipt), command_of(receipt)))
-            except (InvalidRequest, KeyError, TypeError) as error:
+            except UNREADABLE as error:
                 refused.append([_name(receipt), f"unreadable: {type(error).__name__}"])
         outcomes = fp.execute([command for _, command in commands])
         for (name, _), outcome in zip(commands, outcomes, strict=True):
@@ -247,7 +245,8 @@ def imports(
                 refused.append([name, outcome.issues[0]])
     if refused:
         not_in = {name for name, _ in refused}
-        notes["imported"] = [name for name in notes["imported"] if name not in not_in]
+        for kind in ("imported", "without_data"):
+            notes[kind] = [name for name in notes[kind] if name not in not_in]
         keep()
     return refused
 
@@ -260,27 +259,16 @@ def _joined(some: Sequence[str], more: Sequence[str]) -> list[str]:
 def _task(fp: Handle, receipt: Mapping[str, Any]) -> Task | None:
     """The task whose outcome it is; None where this store has none. Raises InvalidRequest, KeyError
     or TypeError for what tells of no task."""
-    event = receipt.get("event")
-    told = event["task_id"] if isinstance(event, dict) else receipt["operation"].partition(":")[0]
     try:
-        return fp.task(told)
+        return fp.task(hello.task_of(receipt))
     except NotFound:
         return None
 
 
-def _knows(fp: Handle, receipt: Mapping[str, Any], bare: list[str]) -> bool:
-    """Whether nothing is to be recorded of an effect; what was erased here stays so. `bare`: those
-    that are not known here, and of which the receiver has dropped the data."""
+def _knows(fp: Handle, receipt: Mapping[str, Any]) -> bool:
+    """Whether nothing is to be said or recorded of an effect; what was erased here stays so."""
     task = _task(fp, receipt)
-    if task is not None and task.erased:
-        return True
-    if isinstance(receipt.get("event"), dict):
-        return task is not None and hello.knows(fp.results, receipt)
-    if receipt.get("type") == "result" and not (
-        task is not None and hello.recorded(fp.results(task.task_id), receipt)
-    ):
-        bare.append(_name(receipt))
-    return True
+    return task is not None and (task.erased or hello.knows(fp.results, receipt))
 
 
 def _name(receipt: Mapping[str, Any]) -> str:

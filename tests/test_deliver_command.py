@@ -21,7 +21,7 @@ from test_docs import rows as table_rows
 
 from fencepost import destinations
 from fencepost.clock import SystemClock
-from fencepost.deliveries.command import EXIT_CODES, evidence
+from fencepost.deliveries import command
 from fencepost.deliveries.event import Turn
 from fencepost.receiver import signing
 
@@ -127,7 +127,7 @@ def test_it_is_told_what_the_page_says_and_nothing_else_of_ours(tmp_path, monkey
 def test_the_table_of_exit_codes_is_the_pages():
     found = table_rows("docs/deliveries.md", "Its exit code is the answer")
     assert [(row[0], row[1]) for row in found] == [
-        *((str(code), meaning) for code, (_, meaning) in EXIT_CODES.items()),
+        *((str(code), meaning) for code, (_, meaning) in command.EXIT_CODES.items()),
         ("any other, or a signal", "as 77"),
     ]
 
@@ -183,7 +183,7 @@ def test_a_command_that_cannot_be_run_costs_no_attempt(place, words):
     (b"", 0, {"exit": 0}), (None, 0, {"exit": 0, "output_over_bytes": 0}),
 ])  # fmt: skip
 def test_what_it_has_written_is_evidence_within_bounds(output, most, told):
-    assert evidence(output, most) == told
+    assert command.evidence(output, most) == told
 
 
 def test_one_that_writes_without_end_is_read_and_forgotten(place):
@@ -242,7 +242,7 @@ def test_one_that_is_aborted_is_ended_and_nothing_more_begins(tmp_path):
     thread.join(20)
     assert not thread.is_alive() and came[0].word == "unanswered"
     assert not alive(int((tmp_path / "own").read_text()))
-    assert one.send(event(2), 20).word == "unsent"
+    assert one.send(event(2), 2).word == "unsent"
 
 
 def test_one_ends_with_the_dispatcher_that_was_killed(place, tmp_path):

@@ -16,7 +16,6 @@ from helpers.sinks import TASK, event, sender
 
 from fencepost.clock import SystemClock
 from fencepost.deliveries import directory
-from fencepost.deliveries.directory import name_of
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def test_every_effect_is_a_file_of_the_obligations_bytes_with_its_digest_as_evid
 
 def test_of_the_names_of_a_task_the_last_is_the_latest():
     order = [(0, 3, 1), (0, 3, 2), (0, 12, 3), (0, 10**14, 4), (1, 1 << 32, 5), (12, 12 << 32, 6)]
-    made = [name_of(event(epoch=e, fence=f, revision=r)) for e, f, r in order]
+    made = [directory.name_of(event(epoch=e, fence=f, revision=r)) for e, f, r in order]
     assert made == sorted(made) and len(set(made)) == len(made)
     task = TASK.format(1)
     number = "000000000000000"
@@ -73,7 +72,7 @@ def test_each_outcome_and_round_of_a_task_has_a_name_of_its_own():
         event(outcome=outcome, round_=round_)
         for outcome in ("done", "dead", "cancelled", "blocked") for round_ in (1, 2)
     ]  # fmt: skip
-    assert len({name_of(each) for each in told}) == 9
+    assert len({directory.name_of(each) for each in told}) == 9
 
 
 def test_the_same_effect_again_is_there_and_other_bytes_under_its_name_are_a_conflict(out):
@@ -83,14 +82,14 @@ def test_the_same_effect_again_is_there_and_other_bytes_under_its_name_are_a_con
     assert made.send(first, 5) == made.send(first, 5)
     before = files(out)
     tried = made.send(other, 5)
-    assert tried.word == "effect_conflict" and name_of(first) in tried.told
+    assert tried.word == "effect_conflict" and directory.name_of(first) in tried.told
     assert files(out) == before and len(before) == 1
 
 
 @pytest.mark.parametrize("what", ["link", "folder", "longer", "shorter", "pipe"])
 def test_what_is_no_file_of_these_bytes_is_a_conflict(out, tmp_path, what):
     made, told = sender(f"directory:{out}", "cas"), event()
-    path = out / name_of(told)
+    path = out / directory.name_of(told)
     path.parent.mkdir(parents=True)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(told.data)
@@ -166,12 +165,12 @@ def test_an_error_of_the_disk_leaves_nothing_that_was_not_told(out, monkeypatch,
     monkeypatch.undo()
     assert (files(out) == before) == (step != "_sync")
     assert made.send(told, 5).word == "delivered"
-    assert set(files(out)) == {name_of(event(2)), name_of(told)}
+    assert set(files(out)) == {directory.name_of(event(2)), directory.name_of(told)}
 
 
 def test_a_partial_file_of_a_try_that_was_killed_is_no_effect_and_is_tidied_away(out):
     made, told = sender(f"directory:{out}", "cas"), event()
-    path = out / name_of(told)
+    path = out / directory.name_of(told)
     path.parent.mkdir(parents=True)
     half = path.with_name(f".{path.name}.00{directory.PARTIAL}")
     other = path.with_name(f".{path.name[:-5]}-x.json.00{directory.PARTIAL}")
@@ -192,7 +191,7 @@ def test_of_many_at_once_each_is_told_that_the_one_file_is_there(out):
     for thread in threads:
         thread.join()
     assert [each.word for each in came] == ["delivered"] * 8
-    assert files(out) == {name_of(told): told.data}
+    assert files(out) == {directory.name_of(told): told.data}
 
 
 @pytest.mark.parametrize("step", SINK_STEPS["directory"])

@@ -198,6 +198,9 @@ LIKELY: dict[int, Fault] = {
         "faults_store",
         "a_backup_taken_while_writers_are_busy_holds_every_receipt_that_came_before_it",
         "a_backup_never_overwrites_what_is_there",
+    ) + held(
+        "restore_wrong", "a_wrong_backup_is_refused_and_nothing_is_left",
+        "what_lies_where_the_store_is_to_be_is_not_touched",
     ), {}),
     80: ("a restore winds counters back", held(
         "faults_store",
@@ -207,8 +210,25 @@ LIKELY: dict[int, Fault] = {
         "offline",
         "a_laptop_restored_from_a_backup_loses_and_doubles_nothing",
         "a_store_rolled_back_behind_what_it_acknowledged_is_noticed",
-    ), {"restore": "a new writer; until then a copy is opened as what it is"}),
-    82: ("the wrong one of several backups", (), {"restore": "the choice and the target"}),
+    ) + held(
+        "restore",
+        "leases_of_before_end_and_a_worker_of_the_lost_future_is_told",
+        "a_lease_that_ran_at_the_backup_is_told_that_the_store_is_another",
+        "its_epoch_is_above_all_that_anybody_has_heard_of",
+        "what_a_receiver_has_accepted_is_recorded_and_nobody_works_on_it_again",
+        "two_live_owners_have_each_effect_once_and_the_old_one_is_refused",
+    ) + held(
+        "restore_killed", "killed_at_any_step_it_goes_on_and_ends_as_if_nothing_had_been",
+    ), {}),
+    82: ("the wrong one of several backups", held(
+        "restore_wrong",
+        "of_several_backups_the_one_that_was_named_is_restored_whatever_their_times_say",
+        "a_wrong_backup_is_refused_and_nothing_is_left",
+        "what_lies_where_the_store_is_to_be_is_not_touched",
+        "a_store_that_is_there_goes_on",
+        "the_same_backup_twice_to_one_place_is_refused_the_second_time",
+        "another_backup_does_not_go_on_with_a_run_that_was_interrupted",
+    ), {}),
     84: ("ids are used again", held(
         "faults_store",
         "ids_never_repeat_after_the_newest_task_or_all_of_them_are_gone",

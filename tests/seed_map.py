@@ -12,9 +12,19 @@ from functools import partial
 
 from helpers.nodeids import held
 
-SUBJECTS = ("PostgreSQL", "deliveries", "restore", "statement")
+SUBJECTS = ("PostgreSQL", "deliveries", "statement")
 STATEMENT = ("statement",)
-DELIVERIES, RESTORE = ("deliveries",), ("restore",)
+DELIVERIES = ("deliveries",)
+RESTORE = held(
+    "restore",
+    "its_epoch_is_above_all_that_anybody_has_heard_of",
+    "every_token_ends",
+    "where_a_receiver_does_not_answer_nothing_serves_and_the_same_call_goes_on",
+    "two_live_owners_have_each_effect_once_and_the_old_one_is_refused",
+)
+REHEARSED = held(
+    "drill", "the_drill_holds_and_its_receipt_names_both_writers_and_what_each_receiver_did",
+)
 
 queue = partial(held, "seed_fenced_queue")
 feed = partial(held, "seed_shelter_feed")
@@ -350,7 +360,7 @@ RECEIPT_LAB: dict[str, tuple[str, ...]] = {
     "This model demonstrates": STATEMENT,
     "An epoch check rejects": CONTROL,
     "It cannot stop two": COPIES,
-    "Production restore needs": (*RESTORE, *DELIVERIES),
+    "Production restore needs": RESTORE,
     "Restoring a counter": COPIES,
     "test_independent_restored": ONE_COPY,
     "It uses SQLite": ONE_COPY,
@@ -359,8 +369,10 @@ RECEIPT_LAB: dict[str, tuple[str, ...]] = {
     "Human work stays": COPIES,
     "A passing counterexample": STATEMENT,
     "The existing stale-epoch": CONTROL,
-    "Only the native effect": DELIVERIES,
-    "Request a synthetic": DELIVERIES,
+    "Only the native effect": REHEARSED,
+    "Request a synthetic": (*REHEARSED, *held(
+        "restore", "the_receipt_is_canonical_and_names_both_writers_and_what_is_enforced",
+    )),
     "A copied counter": STATEMENT,
     "No distributed coordination": STATEMENT,
     "An external service": DELIVERIES,

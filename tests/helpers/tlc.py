@@ -16,7 +16,8 @@ from pathlib import Path
 from helpers.tools import PACKAGES, installed
 
 MODEL = Path(__file__).resolve().parent.parent / "model"
-CONFIGS = ("OneStore", "Copies")
+MODULES = {"Fencepost": ("OneStore", "Copies"), "Handover": ("Restored", "Siblings", "Passed")}
+CONFIGS = tuple(name for names in MODULES.values() for name in names)
 # A run is short: quick to start matters more than quick code.
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g")
 
@@ -51,11 +52,21 @@ def java() -> str:
     return found
 
 
-def guards() -> list[str]:
+def guards(module: str = "Fencepost") -> list[str]:
     """The names of the guards, as the module declares them."""
-    text = (MODEL / "Fencepost.tla").read_text(encoding="utf-8")
+    text = (MODEL / f"{module}.tla").read_text(encoding="utf-8")
     block = text.split("takes one away.\nCONSTANTS\n")[1].split("\n\n")[0]
     return re.findall(r"^    (\w+),? +\\\*", block, re.MULTILINE)
+
+
+def promises(text: str) -> list[str]:
+    """The invariants that a configuration asks for."""
+    return text.split("INVARIANTS")[1].split()
+
+
+def asking(text: str, promise: str) -> str:
+    """The same configuration, asking for this one alone."""
+    return text.partition("INVARIANTS")[0] + f"INVARIANTS\n    {promise}\n"
 
 
 def config(name: str, **constants: str) -> str:
@@ -69,8 +80,17 @@ def config(name: str, **constants: str) -> str:
     return text
 
 
+def module_of(text: str) -> str:
+    """The module that a configuration's text is for: the one whose guards it sets."""
+    (found,) = (
+        module for module in MODULES
+        if all(re.search(rf"^    {guard} = ", text, re.MULTILINE) for guard in guards(module))
+    )  # fmt: skip
+    return found
+
+
 def check(text: str, seconds: float = 55, workers: int = 1) -> Checked:
-    """Run TLC on Fencepost.tla with this configuration, for so many seconds at most.
+    """Run TLC on the module of this configuration, for so many seconds at most.
 
     RuntimeError if TLC itself fails (a module that does not parse, say).
     """
@@ -79,7 +99,7 @@ def check(text: str, seconds: float = 55, workers: int = 1) -> Checked:
         command = [
             java(), *JAVA_OPTIONS, f"-Djava.io.tmpdir={folder}", "-cp", str(jar()), "tlc2.TLC",
             "-metadir", folder, "-deadlock", "-workers", str(workers),
-            "-config", f"{folder}/run.cfg", "Fencepost.tla",
+            "-config", f"{folder}/run.cfg", f"{module_of(text)}.tla",
         ]  # fmt: skip
         child = subprocess.Popen(
             command, cwd=MODEL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

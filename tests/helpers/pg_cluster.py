@@ -41,15 +41,20 @@ class Cluster:
 
     def copy(self, name: str, of: str = "a", *, standby: bool) -> Server:
         """A base backup of a running server, started: to follow it, or as a server of its own."""
+        server = self.backup(name, of)
+        if standby:
+            self.follow(name, of)
+        return server.start()
+
+    def backup(self, name: str, of: str = "a") -> Server:
+        """A base backup of a running server, not started yet."""
         folder = _folder()
         _run(
             "pg_basebackup", "-D", str(folder / "data"), "--checkpoint=fast", "--no-sync",
             "-d", _conninfo(self[of]),
         )  # fmt: skip
         server = self.servers[name] = Server(SETTINGS, folder=folder)
-        if standby:
-            self.follow(name, of)
-        return server.start()
+        return server
 
     def cold_copy(self, name: str, of: str = "a") -> Server:
         """The files of a server that has been shut down, not started yet."""

@@ -204,7 +204,7 @@ OPTIONS: dict[str, Option] = {
         fields.integer(1, 100_000), None, KINDS, "deliveries a second at most, in one dispatcher",
     ),
     "timeout_seconds": Option(
-        fields.integer(1, 600), 30, KINDS, "how long one delivery may take",
+        fields.integer(1, 600), 30, KINDS - {"directory"}, "how long one delivery may take",
     ),
     "max_response_bytes": Option(
         fields.integer(0, 1_048_576), 65_536, SIGNED, "how much of an answer is read",

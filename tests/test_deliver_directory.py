@@ -32,7 +32,9 @@ def out(tmp_path):
 
 
 def destined(place, out, **options):
-    place.destination(f"directory:{out}", "cas", secret=None, allow_private=None, **options)
+    place.destination(
+        f"directory:{out}", "cas", secret=None, allow_private=None, timeout_seconds=None, **options
+    )
 
 
 def files(out):

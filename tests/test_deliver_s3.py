@@ -305,7 +305,9 @@ def test_without_boto3_the_others_are_delivered_to_and_it_is_said_what_is_missin
 ):
     monkeypatch.setitem(sys.modules, "boto3", None)
     (tmp_path / "out").mkdir()
-    place.destination(f"directory:{tmp_path}/out", "cas", secret=None, allow_private=None)
+    place.destination(
+        f"directory:{tmp_path}/out", "cas", secret=None, allow_private=None, timeout_seconds=None
+    )
     place.destination(ADDRESS, "cas", queue="odd", secret=None)
     place.results(1, queue="others", out="odd")
     place.results(1)

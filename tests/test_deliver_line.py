@@ -99,3 +99,14 @@ def test_one_that_came_too_late_to_begin_holds_up_nobody():
     admission.end(again, "on", None)
     admission.end(again, "on", None)
     assert gate.room() == 1
+
+
+def test_of_an_ordered_stream_nothing_is_claimed_until_what_went_before_is_settled():
+    """A dispatcher that began anew claimed the second obligation while it gave the first one back,
+    which an earlier life had died on: so the first was overtaken."""
+    desk = SimpleNamespace(room=lambda: 1, in_hand=lambda: 1)
+    admission = Admission(Breaker(1, lambda: 0.0), None, lambda: 0)
+    assert Gate(desk, admission, ordered=True).room() == 0
+    assert Gate(desk, admission).room() == 1
+    desk.in_hand = lambda: 0
+    assert Gate(desk, admission, ordered=True).room() == 1

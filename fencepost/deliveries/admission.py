@@ -130,8 +130,11 @@ class Gate(NamedTuple):
 
     desk: Desk
     admission: Admission
+    ordered: bool = False
 
     def room(self) -> int:
+        if self.ordered and self.desk.in_hand():
+            return 0  # what is being given back is the next again: nothing overtakes it
         return self.admission.room(self.desk.room())
 
     def in_hand(self) -> int:

@@ -73,7 +73,8 @@ class Run:
         self.ending: Ending = "done"
         self.error: Exception | None = None
         given = destination.options
-        jobs = 1 if given["ordered"] else int(given["concurrency"])
+        self._ordered = bool(given["ordered"])
+        jobs = 1 if self._ordered else int(given["concurrency"])
         place = place_of(destination, wall())
         self._sender = sender_of(place, lambda: wall() / SECOND)
         self._seconds = float(given["timeout_seconds"])
@@ -95,7 +96,8 @@ class Run:
     def _claims(
         self, fp: Any, options: Options, memory: Memory, desk: Desk, jitter: Callable[[], float]
     ) -> Claims:
-        return Claims(fp, options, memory, Gate(desk, self._admission), jitter)
+        gate = Gate(desk, self._admission, self._ordered)
+        return Claims(fp, options, memory, gate, jitter)
 
     def _run(self) -> None:
         try:

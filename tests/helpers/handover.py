@@ -47,6 +47,10 @@ class State(NamedTuple):
     sent: frozenset[int] = frozenset()
 
 
+class Over(Exception):
+    """The time for the walk is over."""
+
+
 class Walk:
     """All orders, to the end. AssertionError at the first law that is broken, with the way there.
 
@@ -76,7 +80,9 @@ class Walk:
         todo = deque([first])
         while todo:
             state = todo.popleft()
-            assert time.monotonic() < self.end, f"the time is over after {len(came)} states"
+            if time.monotonic() > self.end:
+                self.states = len(came)
+                raise Over(f"{len(came)} states were seen")
             for action, do in self._actions(state):
                 try:
                     after = do()

@@ -129,13 +129,30 @@ def test_a_dispatcher_stops_where_a_receiver_has_dropped_what_it_would_have_to_k
             assert {each.state for each in later.obligations()} == {"done"}
 
 
-def test_what_a_receiver_has_no_more_than_receipts_of_is_named_by_the_restore_receipt(place, kit):
+def test_what_a_receiver_has_no_more_than_receipts_of_is_recorded_by_a_restore(place, kit):
     with Web(kit.answer) as web:
         kept, tasks = two_results_after_a_backup(place, kit, web, keep_events_seconds=0)
         complete, whole, told = restored(place, kept)
-        assert complete and told["imported"] == []
-        assert told["without_data"] == [f"{each}:1" for each in tasks]
+        assert complete and told["imported"] == [f"{each}:1" for each in tasks]
+        assert told["without_data"] == told["imported"]
         assert any(tasks[0] in line and "dropped the data" in line for line in lines(whole))
+        with fencepost.open(place.folder / "new.db") as fp:
+            assert [fp.task(each).state for each in tasks] == ["done", "done"]
+            assert [(r.revision, r.kept) for r in fp.results(tasks[0])] == [(1, False)]
+
+
+def test_a_dispatcher_records_what_a_receiver_has_no_more_than_receipts_of(place, kit, caplog):
+    with Web(kit.answer) as web:
+        kept, tasks = two_results_after_a_backup(place, kit, web, keep_events_seconds=0)
+        with fencepost.open(kept, clock=JumpClock()) as fp:
+            later = Depot(fp, place.folder / "later")
+            fp.destination_set("out", stopped=None)
+            later.deliver()
+            assert [fp.task(each).state for each in tasks] == ["done", "done"]
+            assert fp.destination("out").stopped is None and fp.verify().clean
+    told = [record.getMessage() for record in caplog.records]
+    assert any(each.endswith("they are imported, 2 of them as digests") for each in told)
+    assert len(kit.effects()) == 3
 
 
 def put_back_told(now, before):
@@ -254,8 +271,11 @@ PLANTED = {
         hello.forgotten, "or gone <= after", "or True",
         test_a_restore_is_not_complete_where_a_receiver_has_dropped_what_it_would_have_to_know),
     "an effect without data is known": (
-        receivers._knows, "bare.append(_name(receipt))", "pass",
-        test_what_a_receiver_has_no_more_than_receipts_of_is_named_by_the_restore_receipt),
+        hello.knows, "return receipt[", 'return receipt["event"] is None or receipt[',
+        test_what_a_receiver_has_no_more_than_receipts_of_is_recorded_by_a_restore),
+    "what is recorded as a digest is not named": (
+        receivers.imports, 'if each["event"] is None', "if False",
+        test_what_a_receiver_has_no_more_than_receipts_of_is_recorded_by_a_restore),
     "what was purged is to be imported": (
         stream.Stream._knows, "return True", "return False",
         test_a_result_whose_task_was_purged_is_nothing_to_import),

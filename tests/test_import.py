@@ -481,8 +481,27 @@ def test_a_receivers_own_receipts_with_their_events_are_read_as_they_are(shell):
     forged = {**event, "result": TWO}
     told = shell("import", "-", stdin=lines({**receipt, "event": forged}))
     assert told.code == 2 and "line 1: result_sha256 is not that of the result" in told.err
-    dropped = shell("import", "-", stdin=lines({**receipt, "event": None}))
-    assert dropped.code == 2 and "line 1: its receiver has dropped the event" in dropped.err
+    for wrong in ({**receipt, "event": None}, {**receipt, "event": 1}):
+        told = shell("import", "-", stdin=lines(wrong))
+        assert told.code == 2 and "line 1: neither an event nor a receipt" in told.err
+
+
+def test_a_receipt_whose_event_was_dropped_is_recorded_by_its_digest(shell):
+    task_id, other = shell.task("1"), shell.task("2")
+    receipt = {
+        "status": "accepted", "type": "result", "subject": f"q/{task_id}", "revision": 1,
+        "result_epoch": 0, "epoch": 7, "fence": 9, "final": True, "result_sha256": sha(ONE),
+        "at": "2026-01-01T00:00:00.000000Z", "event": None,
+    }  # fmt: skip
+    dead = {**receipt, "type": "dead", "subject": f"q/{other}"}
+    told = shell("import", "-", stdin=lines(receipt, dead))
+    assert told.out == "1 results recorded, 0 were known, 1 of no result passed over\n"
+    assert [shell.json("show", each)["state"] for each in (task_id, other)] == ["done", "ready"]
+    (result,) = shell("--json", "results", task_id).lines
+    assert (result["result_sha256"], result["kept"]) == (sha(ONE), False)
+    untold = {**receipt, "subject": f"q/{other}", "final": None}
+    told = shell("import", "-", stdin=lines(untold))
+    assert told.code == 2 and "line 1" in told.err and "final" in told.err
 
 
 def test_a_refused_line_is_named_and_the_rest_goes_on(shell):

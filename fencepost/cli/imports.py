@@ -8,28 +8,18 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from fencepost import canonical
 from fencepost.canonical import Json
 from fencepost.cli import inputs
 from fencepost.cli.interrupts import Interrupts
 from fencepost.cli.output import Out
 from fencepost.cli.store import open_store
 from fencepost.commands import Import, Request
+from fencepost.deliveries import importing
 from fencepost.handle import Verbs
 from fencepost.issues import InvalidRequest
 from fencepost.parts import build
 
 AT_ONCE = 100
-OF_AN_EVENT = (
-    "task_id",
-    "revision",
-    "epoch",
-    "fencing_token",
-    "final",
-    "result",
-    "result_sha256",
-    "at",
-)
 
 
 def import_(args: Namespace, out: Out) -> int:
@@ -108,25 +98,17 @@ def command_of(given: Json, what: str) -> Import | None:
     if "fence" in given and "fencing_token" not in given:  # as receipts name it
         given["fencing_token"] = given.pop("fence")
     given.pop("verb", None)
-    return build(Import, _agreeing(given, what), what)
-
-
-def _agreeing(given: dict[str, Any], what: str) -> dict[str, Any]:
-    """Without the digest of a result that is there, whose digest it is."""
-    told = given.get("result_sha256")
-    if told is None or "result" not in given:
-        return given
-    if canonical.sha256(canonical.dumps(given["result"])).hex() != told:
-        raise InvalidRequest(f"{what}: result_sha256 is not that of the result's RFC 8785 form")
-    return {name: value for name, value in given.items() if name != "result_sha256"}
+    return build(Import, importing.agreeing(given, what), what)
 
 
 def _of_receipt(given: dict[str, Any], what: str) -> Import | None:
-    event = given.pop("event")
-    if type(event) is not dict:
-        raise InvalidRequest(f"{what}: its receiver has dropped the event, so that its result is "
-                             "not known; give task_id, revision, result_sha256 ...")  # fmt: skip
-    if event.get("outcome", "result") != "result":
+    try:
+        members = importing.members_of(given)
+    except (KeyError, TypeError, AttributeError):
+        raise InvalidRequest(
+            f"{what}: neither an event nor a receipt that says what was accepted"
+        ) from None
+    if members is None:
         return None
-    members = {name: event[name] for name in OF_AN_EVENT if name in event}
-    return build(Import, {**_agreeing(members, what), "evidence": given}, what)
+    evidence = {name: value for name, value in given.items() if name != "event"}
+    return build(Import, {**importing.agreeing(members, what), "evidence": evidence}, what)

@@ -131,13 +131,15 @@ def followed(at: Place, receipt: Mapping[str, Any]) -> Place:
 
 
 def knows(results: Callable[[str], Any], receipt: Mapping[str, Any]) -> bool:
-    """Whether a result that a receiver has accepted is in this store. Of other outcomes, and of
-    results whose content the receiver keeps no more, nothing can be imported: True. Raises
-    NotFound where the task is not here."""
-    event = receipt.get("event")
-    if not isinstance(event, dict) or event.get("outcome") != "result":
-        return True
-    return recorded(results(event["task_id"]), event)
+    """Whether a result that a receiver has accepted is in this store. Of other outcomes nothing can
+    be imported: True. The receipt says enough, whether or not the receiver has kept the event.
+    Raises NotFound where the task is not here."""
+    return receipt["type"] != "result" or recorded(results(task_of(receipt)), receipt)
+
+
+def task_of(receipt: Mapping[str, Any]) -> str:
+    """The task whose outcome was accepted."""
+    return str(receipt["subject"]).rpartition("/")[2]
 
 
 def spoken(receipt: Mapping[str, Any], voice: Voice) -> bool:
@@ -146,7 +148,7 @@ def spoken(receipt: Mapping[str, Any], voice: Voice) -> bool:
 
 
 def recorded(found: Iterable[Result], told: Mapping[str, Any]) -> bool:
-    """Whether the result that an event or a receipt tells of is among these."""
+    """Whether the result that a receipt tells of is among these."""
     return any(
         each.revision == told["revision"] and each.result_sha256 in (None, told["result_sha256"])
         for each in found

@@ -6,14 +6,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fencepost import canonical
 from fencepost.commands import Import
-from fencepost.deliveries.hello import receipt_text
+from fencepost.deliveries.hello import receipt_text, task_of
 from fencepost.issues import InvalidRequest
+from fencepost.parts import build
 
 if TYPE_CHECKING:
     from fencepost.deliveries.stream import StoreHandle
 
 AT_ONCE = 100
+OF_AN_EVENT = (
+    "task_id", "revision", "epoch", "fencing_token", "final", "result", "result_sha256", "at",
+)  # fmt: skip
+OF_A_RECEIPT = {
+    "revision": "revision", "epoch": "result_epoch", "fencing_token": "fence", "final": "final",
+    "result_sha256": "result_sha256", "at": "at",
+}  # fmt: skip
+"""Member of the command -> member of the receipt."""
+
+
+UNREADABLE = (InvalidRequest, KeyError, TypeError, AttributeError)
+"""What `command_of` raises."""
 
 
 def imported(fp: StoreHandle, receipts: Sequence[Mapping[str, Any]]) -> str:
@@ -23,7 +37,7 @@ def imported(fp: StoreHandle, receipts: Sequence[Mapping[str, Any]]) -> str:
         some = receipts[start : start + AT_ONCE]
         try:
             commands = [command_of(receipt) for receipt in some]
-        except (InvalidRequest, KeyError, TypeError) as error:
+        except UNREADABLE as error:
             return f"it cannot be read ({type(error).__name__})"
         for command, outcome in zip(commands, fp.execute(commands), strict=True):
             if not outcome.accepted:
@@ -33,12 +47,33 @@ def imported(fp: StoreHandle, receipts: Sequence[Mapping[str, Any]]) -> str:
 
 def command_of(receipt: Mapping[str, Any]) -> Import:
     """The command that records what this receipt, told with its event, says. Raises InvalidRequest,
-    KeyError or TypeError for what says nothing."""
+    KeyError, TypeError or AttributeError for what says nothing."""
+    members = members_of(receipt)
+    if members is None:
+        raise InvalidRequest("import: this is of no result")
+    said = {**agreeing(members, "import"), "evidence": {"receipt": receipt_text(receipt)}}
+    return build(Import, said, "import")
+
+
+def members_of(receipt: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is recorded of an effect: its event's members, or, where the receiver has dropped the
+    event, the receipt's own, which know the result by its digest alone. None for other outcomes."""
     event = receipt["event"]
-    command = Import(
-        event["task_id"], event["revision"], event["epoch"], event["fencing_token"],
-        event["final"], {"receipt": receipt_text(receipt)}, event["result"], at=event["at"],
-    )  # fmt: skip
-    if command.result_digest().hex() != event["result_sha256"]:
-        raise InvalidRequest("import: the result is not the one that its digest tells of")
-    return command
+    if event is None:
+        if receipt["type"] != "result":
+            return None
+        own = {name: receipt[named] for name, named in OF_A_RECEIPT.items()}
+        return {"task_id": task_of(receipt), **own}
+    if event.get("outcome", "result") != "result":
+        return None
+    return {name: event[name] for name in OF_AN_EVENT if name in event}
+
+
+def agreeing(given: dict[str, Any], what: str) -> dict[str, Any]:
+    """Without the digest of a result that is there, whose digest it is."""
+    told = given.get("result_sha256")
+    if told is None or "result" not in given:
+        return given
+    if canonical.sha256(canonical.dumps(given["result"])).hex() != told:
+        raise InvalidRequest(f"{what}: result_sha256 is not that of the result's RFC 8785 form")
+    return {name: value for name, value in given.items() if name != "result_sha256"}

@@ -178,9 +178,11 @@ class Stream:
         if not unknown:
             return
         told = hello.shown(unknown)
+        bare = sum(receipt["event"] is None for receipt in unknown)
         _log.warning(
-            "%s has accepted %d results that are not in this store (%s): they are imported",
+            "%s has accepted %d results that are not in this store (%s): they are imported%s",
             self.queue, len(unknown), told,
+            f", {bare} of them as digests" if bare else "",
         )  # fmt: skip
         if refusal := imported(self._fp, unknown):
             self.stop(f"import_needed: {len(unknown)} results ({told}): {refusal}")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from helpers.deliver_storm import storm
 from helpers.faults import edit
 
 from fencepost.deliveries import judging
 
 
+@pytest.mark.timeout(300)  # the storm goes on until it has met its faults, however busy the machine
 def test_after_a_storm_each_accepted_result_has_its_effect_once_or_is_listed(tmp_path):
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
-    found = storm(tmp_path, seed, 2_000, 40)
+    found = storm(tmp_path, seed, 1_000, 40, 40)
     assert found["failures"] == [], (seed, found)
-    assert found["effects"] >= 1_900 and found["faults"] >= 100, found
+    assert found["effects"] >= 950 and found["faults"] >= 40, found
 
 
 def test_the_storm_sees_an_uncertain_delivery_that_is_sent_again_to_who_keeps_no_fence(

@@ -42,6 +42,11 @@ class Weather:
             self.seen[kind] += 1
             return kind, self._random.random()
 
+    def faults(self) -> int:
+        """So many requests have met one."""
+        with self._lock:
+            return self.seen.total() - self.seen["none"]
+
 
 FAULTS = (
     "cut before", "cut before", "cut after", "cut after", "cut within", "cut within", "500 before",
@@ -100,9 +105,11 @@ class Counting:
         return http(200)
 
 
-def storm(folder: Path, seed: int, results: int, seconds: float) -> dict[str, Any]:
-    """Counts, and under `failures` what did not hold. It is calm after half the time at the
-    latest, and then everything has to come to its end."""
+def storm(
+    folder: Path, seed: int, results: int, seconds: float, least: int = 0
+) -> dict[str, Any]:
+    """Counts, and under `failures` what did not hold. It is calm after half the time, or once at
+    `least` so many faults have been met, and then everything has to come to its end."""
     before = logging.root.manager.disable
     logging.disable()
     kit, plain = Kit(folder / "receiver.db"), Counting()
@@ -118,11 +125,11 @@ def storm(folder: Path, seed: int, results: int, seconds: float) -> dict[str, An
             for queue in ("out", PLAIN):
                 place.fp.queue_set(queue, backoff_seconds=0, max_attempts=1_000, lease_seconds=30)
             accepted = filled(place, random.Random(seed), results)
-            _deliver(place, random.Random(seed + 2), (weather, bad), seconds)
+            _deliver(place, random.Random(seed + 2), (weather, bad), seconds, least)
             counts: Counter[str] = Counter()
             failures = judged_fenced(place, kit, accepted, counts)
             failures += judged_plain(place, plain, accepted, counts)
-            counts["faults"] = sum(weather.seen.values()) - weather.seen["none"]
+            counts["faults"] = weather.faults()
     finally:
         logging.disable(before)
         kit.close()
@@ -151,11 +158,11 @@ def filled(place: Depot, drawn: random.Random, results: int) -> set[str]:
 
 
 def _deliver(
-    place: Depot, drawn: random.Random, weathers: tuple[Weather, ...], seconds: float
+    place: Depot, drawn: random.Random, weathers: tuple[Weather, ...], seconds: float, least: int
 ) -> None:
     """Lives that are ended, well or at once, and one that comes to the end."""
     over = time.monotonic() + seconds / 2
-    while time.monotonic() < over and _open(place):
+    while _open(place) and (time.monotonic() < over or weathers[0].faults() < least):
         life = place.dispatcher(exit_when_empty=True, max_seconds=60)
         thread = threading.Thread(target=life.run)
         thread.start()

@@ -12,7 +12,8 @@ import subprocess
 import time
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,6 @@ How to read it:
 
 def run(seconds: float, seed: int) -> dict[str, Any]:
     """Round after round, one at least; every fork once in each."""
-    logging.disable()  # what is refused is told there, a thousand times
     end = time.monotonic() + seconds
     found: dict[str, list[Row]] = {}
     counts: Counter[str] = Counter()
@@ -106,7 +106,8 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
                 if counts["rounds"] and time.monotonic() >= end:
                     break
                 try:
-                    found[name] = rows(way, receiver, folder / str(number))
+                    with _quiet():
+                        found[name] = rows(way, receiver, folder / str(number))
                 except (Exception, pytest.skip.Exception) as error:  # noqa: BLE001  it is told
                     where = traceback.extract_tb(error.__traceback__)[-1]
                     wrong.append(f"{name}: {error!r} in {where.name}")
@@ -122,6 +123,16 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
     if not wrong:
         PAGE.write_text(page(found), encoding="utf-8")
     return {**counts, "failures": [{"name": what} for what in wrong]}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What is refused is logged, a thousand times."""
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def page(found: Mapping[str, Sequence[Row]]) -> str:

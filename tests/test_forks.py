@@ -4,6 +4,7 @@ stands in docs/forks.md. And that its net would catch what it is there for."""
 from __future__ import annotations
 
 import pytest
+from helpers.delivering import depot
 from helpers.faults import edit
 from helpers.fork_files import CLONED, FILES, TWICE
 from helpers.fork_receiver import inside, program
@@ -85,6 +86,20 @@ def test_who_is_the_same_writer_in_every_word_and_does_other_tasks_is_caught_in_
     ((unordered, ordered),) = told(CLONED, receiver, tmp_path / "fork", NEW_ALONE)
     assert unordered.startswith("**both**: original, then copy, then original")
     assert ordered == "original; copy: fork"
+
+
+def test_what_this_writer_has_delivered_itself_and_not_been_told_of_is_no_twins(receiver, tmp_path):
+    """The dispatcher died before it told the store."""
+    with depot(tmp_path) as place:
+        place.destination(receiver.url, ordered=True)
+        place.results("one", "two")
+        place.deliver()
+        place.fp.destination_advance("out", expected_sequence=2, sequence=0, heard=0)
+        place.results("three")
+        place.deliver()
+        known = place.fp.destination("out")
+        assert (known.sequence, known.heard, known.stopped) == (3, 3, None)
+        assert [each.state for each in place.obligations()] == ["done"] * 3
 
 
 # -- servers

@@ -4,7 +4,9 @@ under which fence it was accepted. The bucket stands on moto's server, over real
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
+import re
 import signal
 import sys
 import threading
@@ -153,6 +155,46 @@ def test_to_a_store_without_conditions_none_is_sent_and_the_same_name_is_the_sam
             one.close()
     assert ["if-none-match" in each for each in seen] == [False, True, False]  # put, put, get
     assert len(store.objects()) == 1
+
+
+def test_what_arrives_is_signed_as_version_4_says(store):
+    """moto's server takes any signature: this is what another would look at."""
+    seen = []
+
+    def bend(asked, reply):
+        seen.append(asked)
+        return reply
+
+    with Web(through(store, bend)) as web:
+        one = sending(web.url.removesuffix("/hook"))
+        one.send(event(result="ä /+"), 5)
+        one.send(event(result="ä /+"), 5)
+        one.close()
+    assert [each.line.split()[0] for each in seen] == ["PUT", "PUT", "GET"]
+    for asked in seen:
+        told = dict(re.findall(r"(\w+)=([^, ]+)", asked.headers["authorization"]))
+        assert told["Signature"] == _signature(asked, told, "hidden-word")
+        must = {"host", "x-amz-content-sha256", "x-amz-date"}
+        if asked.line.startswith("PUT"):
+            must |= {"if-none-match", "x-amz-meta-fencepost-sha256", "content-type"}
+            assert asked.headers["x-amz-content-sha256"] == hashlib.sha256(asked.body).hexdigest()
+        assert must <= set(told["SignedHeaders"].split(";"))
+
+
+def _signature(asked, told, secret):
+    """AWS Signature Version 4 of a request as it came."""
+    method, path, _ = asked.line.split(" ")
+    path, _, query = path.partition("?")
+    names = told["SignedHeaders"].split(";")
+    lines = [method, path, query, *(f"{name}:{asked.headers[name]}" for name in names), "",
+             ";".join(names), asked.headers["x-amz-content-sha256"]]  # fmt: skip
+    _, *scope = told["Credential"].split("/")
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    text = "\n".join(["AWS4-HMAC-SHA256", asked.headers["x-amz-date"], "/".join(scope), digest])
+    key = f"AWS4{secret}".encode()
+    for part in scope:
+        key = hmac.digest(key, part.encode(), "sha256")
+    return hmac.digest(key, text.encode(), "sha256").hex()
 
 
 # -- what does not

@@ -141,6 +141,9 @@ PLANTED = {
     "the beginning of an object is the object": (
         s3.S3Sender._there, "bytes=0-{len(content)}", "bytes=0-{len(content) - 1}",
         on_store(buckets.test_what_is_not_wholly_of_these_bytes_is_a_conflict, "longer")),
+    "a header that was signed is left out": (
+        s3.S3Sender._exchanged, "not in OWN_HEADERS", 'not in {*OWN_HEADERS, "content-type"}',
+        lambda ground: buckets.test_what_arrives_is_signed_as_version_4_says(ground.store)),
     "what the store did not answer was not sent": (
         s3.S3Sender._broken, 'return Try("unanswered", str(error))',
         'return Try("unsent", str(error))',

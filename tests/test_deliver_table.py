@@ -309,6 +309,18 @@ def test_a_table_that_somebody_drops_is_a_failure_and_is_there_again_for_the_nex
     again.close()
 
 
+def test_a_server_that_has_cut_the_connection_is_connected_to_again():
+    with database() as url:
+        one = sender(f"{url}#effect", "fenced")
+        greeted(one)
+        one.send(event(), 5)
+        mine = "pid <> pg_backend_pid() and datname = current_database()"
+        execute(url, f"select pg_terminate_backend(pid) from pg_stat_activity where {mine}")
+        comes_true(lambda: one.send(event(2), 5).word == "delivered", 20)
+        assert len(rows(f"{url}#effect")) == 2
+        one.close()
+
+
 def test_a_database_that_is_away_costs_no_attempt(place, tmp_path, caplog):
     folder = tmp_path / "not yet"
     address = f"sqlite:{folder}/their.db#effect"

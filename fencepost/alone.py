@@ -15,9 +15,18 @@ class Taken(Exception):
 
 
 def alone(path: Path) -> int:
-    """Hold this lock; the descriptor to be closed at the end. Raises Taken, OSError.
+    """Hold this lock; the descriptor to be closed at the end. Raises Taken, OSError. Whoever holds
+    it may remove the file: who had opened it before begins with a new one.
 
     Where a system has no such locks (Windows), nobody is kept out."""
+    while not _same(guard := _locked(path), path):
+        os.close(guard)
+    os.ftruncate(guard, 0)
+    os.pwrite(guard, b"%d\n" % os.getpid(), 0)
+    return guard
+
+
+def _locked(path: Path) -> int:
     guard = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         import fcntl
@@ -32,6 +41,12 @@ def alone(path: Path) -> int:
     except BaseException:
         os.close(guard)
         raise
-    os.ftruncate(guard, 0)
-    os.pwrite(guard, b"%d\n" % os.getpid(), 0)
     return guard
+
+
+def _same(guard: int, path: Path) -> bool:
+    """Whether what is held still has this name: else another may hold the one that has it now."""
+    try:
+        return os.path.samestat(os.fstat(guard), os.stat(path))
+    except FileNotFoundError:
+        return False

@@ -36,6 +36,7 @@ MAX_LOG_BYTES = 16 * 1024
 MAX_ENTRY_BYTES = 65_535
 MAX_PRIORITY = 1_000_000
 MAX_EPOCH = (MAX_INTEGER >> 32) - 1
+MAX_HEARD = MAX_EPOCH - (1 << 14)  # of before: the next is above it, and many a one after that
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@-]{0,63}")
 KEY = re.compile(r"[!#-\[\]-~]{1,255}")

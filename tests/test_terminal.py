@@ -269,6 +269,16 @@ def test_progress_says_where_it_stopped(tty):
     assert out.getvalue().endswith("import stopped: 2/5 in 0s\n")
 
 
+@pytest.mark.parametrize("tty", [True, False])
+def test_what_had_not_begun_leaves_no_line(tty):
+    out = Stream(tty)
+    progress = terminal.Progress("restore", None, out=out, steady=Steady())
+    with pytest.raises(KeyboardInterrupt), progress:
+        raise KeyboardInterrupt
+    assert not out.getvalue() or out.getvalue().endswith(terminal.CLEAR_LINE)
+    assert "stopped" not in out.getvalue()
+
+
 def test_progress_works_without_a_total_and_with_an_empty_one():
     for total, text in ((None, "scan done: 0 in 0s\n"), (0, "scan done: 0/0 in 0s\n")):
         out = Stream(tty=True)

@@ -30,7 +30,7 @@ def _both(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--take-over", action="store_true",
-        help="replace a writer that a receiver holds by, although this copy does not follow it",
+        help="replace the writer that a receiver knows, although this copy does not follow it",
     )
     parser.add_argument(
         "--adopt-secret-file", metavar="FILE",

@@ -261,6 +261,7 @@ class Progress:
         self._rewrites = can_rewrite(out)
         self._colour = colour_allowed(out, mode)
         self._start = self._shown = steady()
+        self._begun = False
 
     def __enter__(self) -> Self:
         if self._rewrites:
@@ -269,6 +270,7 @@ class Progress:
 
     def add(self, count: int = 1) -> None:
         """Note that so many more are done; draws only when it is time."""
+        self._begun = True
         self.count += count
         now = self._steady()
         if now - self._shown >= (REWRITE_SECONDS if self._rewrites else PLAIN_SECONDS):
@@ -289,7 +291,11 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave one last line, whether all went well or not."""
+        """Leave one last line, whether all went well or not; none where nothing had begun."""
+        if kind is not None and not self._begun:
+            self._out.write(CLEAR_LINE if self._rewrites else "")
+            self._out.flush()
+            return
         how = "done" if kind is None else "stopped"
         text = f"{self.label} {how}: {self._facts()} in {duration(self._steady() - self._start)}"
         self._out.write((CLEAR_LINE if self._rewrites else "") + text + "\n")

@@ -14,8 +14,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, cast
 
+from fencepost import canonical
 from fencepost.deliveries.event import Event
 from fencepost.deliveries.places import Greeting, Try, Word
+from fencepost.issues import InvalidRequest
 from fencepost.outward import Class
 from fencepost.receiver import signing
 from fencepost.receiver.wire import CODES
@@ -105,8 +107,24 @@ def greeted(answer: Answer, message_id: str, keys: Sequence[bytes], now: float) 
     wait = retry_after(answer.headers.get("retry-after"), now)
     if said is None:
         return Greeting(answer.status, None, f"{told}, not signed", wait)
+    try:
+        canonical.dumps(_without_events(said))
+    except InvalidRequest as error:
+        return Greeting(answer.status, None, f"{told} that cannot be read: {error}", wait)
     code = said.get("code")
     return Greeting(answer.status, said, f"{told}: {code}" if code in CODES else told, wait)
+
+
+def _without_events(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a receiver says of itself, which is kept and told: numbers and texts that everybody can
+    read. The events are judged as they are imported."""
+    accepted = said.get("accepted")
+    bare = [
+        {name: value for name, value in each.items() if name != "event"}
+        for each in (accepted if isinstance(accepted, list) else ())
+        if isinstance(each, dict)
+    ]
+    return {**said, "accepted": bare}
 
 
 def _signed(

@@ -287,8 +287,10 @@ class Journal(Verbs):
     def begin_writer(self, why: str, heard: int = 0) -> Writer:
         """Another writer begins (`lineage.RESTORED`, `ADOPTED`): a new incarnation, an epoch above
         every one that was `heard` of. Every lease ends and every destination stands still.
-        `operate.restore` is what people use. Raises Forbidden to all but the operator."""
+        `operate.restore` is what people use. Raises Forbidden to all but the operator,
+        InvalidRequest where too few epochs would be left above it."""
         self._of_the_store("operator")
+        fields.integer(0, fields.MAX_HEARD)(heard, "the epoch that was heard of")
         self._store.begin_writer(why, heard)
         return self._store.read(reading.writers())[-1]
 

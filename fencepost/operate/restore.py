@@ -54,6 +54,7 @@ def restore(
     with _alone(_beside(store, ".restore.lock")):
         progress = Progress(_beside(store, ".restore.json"), {"backup": facts["sha256"]})
         if progress.get("served") is None:
+            copying.check_free(store, progress)
             steps.check_secrets_out(own, progress)
             there = copying.copy(source, store, facts, progress, tell)
             with open_handle(there, actor=actor, allow_filesystem=allow_filesystem) as fp:

@@ -60,7 +60,6 @@ def copy(backup: Path, target: Path, facts: dict[str, Any], progress: Progress, 
     there = hidden(target)
     if progress.get("copied"):
         return there
-    _check_free(target, there, progress)
     partial = target.with_name(target.name + ".partial")
     try:
         partial.unlink(missing_ok=True)
@@ -78,6 +77,12 @@ def copy(backup: Path, target: Path, facts: dict[str, Any], progress: Progress, 
         raise Unavailable(f"{there}: the backup could not be copied: {error}") from error
     progress.keep("copied", True)
     return there
+
+
+def check_free(target: Path, progress: Progress) -> None:
+    """Before anything is done. Raises InvalidRequest where something stands in the way."""
+    if not progress.get("copied"):
+        _check_free(target, hidden(target), progress)
 
 
 def _check_free(target: Path, there: Path, progress: Progress) -> None:

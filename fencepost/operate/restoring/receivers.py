@@ -14,6 +14,7 @@ from fencepost.deliveries.event import Voice
 from fencepost.deliveries.importing import UNREADABLE, command_of
 from fencepost.deliveries.places import Sender, sender_of
 from fencepost.deliveries.run import place_of
+from fencepost.fields import MAX_EPOCH
 from fencepost.handle import Handle
 from fencepost.issues import FencepostError, InvalidRequest, NotFound
 from fencepost.lineage import STOPS
@@ -285,6 +286,7 @@ def epochs(
         said = talk.ask() if talk.greets else ""
         if isinstance(said, Mapping) and said.get("incarnation") not in ours:
             epoch = said.get("epoch")
-            highest = max(highest, epoch if type(epoch) is int else 0)
+            if type(epoch) is int and epoch <= MAX_EPOCH:  # a writer of ours has no other
+                highest = max(highest, epoch)
         tell("receivers asked", done, len(talks))
     return highest

@@ -12,11 +12,13 @@ from helpers import postgres
 from helpers.delivering import Depot
 from helpers.receivers import Kit, Web
 from helpers.restoring import Told
+from test_restore import once
 
 import fencepost
 from fencepost.cli import main
 from fencepost.clock import SystemClock
 from fencepost.commands import Complete
+from fencepost.handle import Handle
 from fencepost.operate import restore as operate
 from fencepost.operate.restoring.steps import Wishes
 
@@ -204,6 +206,26 @@ def test_an_adoption_that_hears_nobody_goes_on_with_the_same_writer(it):
     again = it.adopt(copy)
     assert again.complete and again["new_writer"] == told["new_writer"]
     assert again.receiver()["imported"] == [f"{it.tasks[1]}:1"]
+
+
+@pytest.mark.parametrize("step", ["begin_writer", "execute", "token_revoke", "destination_set"])
+def test_an_adoption_that_was_interrupted_goes_on(it, step, monkeypatch):
+    it.old.fp.token_create("w", "worker")
+    copy = it.copy()
+    it.future()
+    with monkeypatch.context() as patch:
+        once(patch, Handle, step)
+        with pytest.raises(KeyboardInterrupt):
+            it.adopt(copy)
+    told = it.adopt(copy)
+    assert told.complete and told.receiver()["imported"] == [f"{it.tasks[1]}:1"]
+    assert len(told["tokens_revoked"]) == 1
+    assert told["dispatch"]["on"] == ["default/out"]
+    with it.opened(copy) as new:
+        assert [each.why for each in new.fp.writers()].count("adopted") == 1
+        assert new.fp.writers()[-1].incarnation == told["new_writer"]["incarnation"]
+        assert new.fp.destination("out").stopped is None
+    assert not [each.name for each in it.folder.glob("*adopt.json")]
 
 
 def test_a_store_in_memory_is_not_adopted():

@@ -257,6 +257,23 @@ def test_a_place_that_nothing_can_be_sent_to_keeps_nobody_from_the_rest(it, monk
     assert it.restore(overrides=("default/out",), reason="moved").complete
 
 
+def test_a_destination_of_any_kind_is_passed_over_by_name_where_it_keeps_no_writer(it):
+    made = {
+        "c": ('command:["true"]', "unfenced"), "d": (f"directory:{it.folder}/d", "cas"),
+        "s": ("s3://bucket/prefix", "cas"), "w": ("https://example.org/", "unfenced"),
+    }  # fmt: skip
+    for queue, (address, class_) in made.items():
+        it.old.fp.destination_set(queue, address, class_=class_)
+    table = f"sqlite:{it.folder}/t.db#t"
+    it.old.fp.destination_set("t", table, class_="fenced")
+    backup(it.old.fp, it.backup, force=True)
+    told = it.restore()
+    assert told["not_reached"] == [f"default/{queue}" for queue in made]
+    assert told.receiver("default/t")["answered"] is True
+    names = tuple(f"default/{queue}" for queue in made)
+    assert it.restore(overrides=names, reason="they keep none").complete
+
+
 def test_a_destination_that_a_person_had_stopped_stays_stopped(it):
     it.old.fp.destination_set("out", stopped="they are moving")
     backup(it.old.fp, it.backup, force=True)
@@ -280,7 +297,7 @@ def test_what_was_erased_after_the_backup_is_erased_again(it):
     lines = [json.dumps(each) for each in told]
     again = it.restore(erasures=erasures.read([*lines, ""]))
     applied = [it.tasks[3], it.tasks[0], owed.task_id]
-    assert again["erasures"] == {"applied": applied, "unknown": [late], "refused": []}
+    assert again["erasures"] == {"applied": applied, "unknown": [late]}
     with it.opened() as new:
         task = new.fp.task(it.tasks[3])
         assert (task.erased, task.payload) == (True, None)
@@ -309,15 +326,17 @@ def test_a_scope_that_is_revoked_is_erased_in_and_nothing_else(it):
     assert [each["destination"] for each in told["receivers"]] == ["default/out"]
 
 
-def test_an_erasure_that_is_refused_is_told(it, monkeypatch):
-    def refuse(self, task_id, **_):
+def test_where_an_erasure_fails_nothing_is_served_and_the_same_call_goes_on(it, monkeypatch):
+    def fail(self, task_id, **_):
         raise fencepost.Unavailable("the disk is full")
 
-    monkeypatch.setattr(Handle, "erase", refuse)
-    task_id = it.tasks[3]
-    told = it.restore(erasures=({"scope": "default", "task_id": task_id},))
-    assert told["erasures"]["refused"] == [[task_id, "store_unavailable"]]
-    assert f"NOT ERASED: {task_id}: store_unavailable" in "\n".join(receipt.lines(told.json))
+    gone = ({"scope": "default", "task_id": it.tasks[3]},)
+    with monkeypatch.context() as patch:
+        patch.setattr(Handle, "erase", fail)
+        with pytest.raises(fencepost.Unavailable, match="disk is full"):
+            it.restore(erasures=gone)
+    assert not it.target.exists()
+    assert it.restore(erasures=gone)["erasures"]["applied"] == [it.tasks[3]]
 
 
 LINES = ["{}", "[]", "nothing", '{"scope":"default","task_id":"x"}', '{"task_id":1}', "[" * 9_999]

@@ -69,13 +69,13 @@ def write(path: Path, content: bytes, mode: int = 0o600) -> None:
     try:
         file = os.open(partial, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, mode)
         try:
-            os.fchmod(file, mode)
             view = memoryview(content)
             while view:
                 view = view[os.write(file, view) :]
             os.fsync(file)
         finally:
             os.close(file)
+        os.chmod(partial, mode)  # a file that was left there keeps its own
         os.replace(partial, path)
         sync_folder(path.parent)
     except OSError as error:

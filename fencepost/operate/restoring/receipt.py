@@ -39,7 +39,7 @@ def build(facts: Mapping[str, Any], writer_id: str, backup: Mapping[str, Any] | 
             each["destination"] for each in receivers if not each["answered"]
         ],
         "dispatch": facts.get("dispatch", {"on": [], "off": {}}),
-        "erasures": facts.get("erasures", {"applied": [], "unknown": [], "refused": []}),
+        "erasures": facts.get("erasures", {"applied": [], "unknown": []}),
         "tokens_revoked": facts.get("tokens", []),
         "secrets_rotated": facts.get("secrets", []),
         "limits": [" ".join(limit.split()) for limit in LIMITS],
@@ -66,8 +66,6 @@ def lines(receipt: Mapping[str, Any]) -> Iterator[str]:
     yield f"  deliveries   on: {_names(receipt['dispatch']['on'])}; stopped before: {_names(off)}"
     erasures = receipt["erasures"]
     yield f"  erased again {len(erasures['applied'])}; not known here: {len(erasures['unknown'])}"
-    for task_id, code in erasures["refused"]:
-        yield f"    NOT ERASED: {task_id}: {code}"
     revoked = len(receipt["tokens_revoked"])
     yield f"  tokens       {revoked} revoked" + ("; make new ones" if revoked else "")
     yield f"  secrets      new ones for: {_names(receipt['secrets_rotated'])}"

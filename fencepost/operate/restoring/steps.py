@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fencepost import destinations, fields
 from fencepost.clock import to_rfc3339
 from fencepost.handle import Handle
-from fencepost.issues import FencepostError, InvalidRequest, NotFound, ReceiptErased
+from fencepost.issues import InvalidRequest, NotFound, ReceiptErased
 from fencepost.lineage import COPIED, SERVERS, STOPS
 from fencepost.operate.restoring.progress import Progress, write
 from fencepost.operate.restoring.receivers import Peer, Talk, epochs, peers, taken_over
@@ -116,8 +116,9 @@ def _told(
 
 
 def erase(fp: Handle, erasures: Iterable[Mapping[str, Any]], progress: Progress) -> None:
-    """What was erased after the backup is erased again."""
-    done: dict[str, list[Any]] = {"applied": [], "unknown": [], "refused": []}
+    """What was erased after the backup is erased again. Where that fails the run ends: nothing is
+    served of what somebody wanted gone. Raises what the store refuses."""
+    done: dict[str, list[str]] = {"applied": [], "unknown": []}
     for each in erasures:
         own = fp.as_caller(fp.caller.actor, scope=each["scope"])
         try:
@@ -126,9 +127,6 @@ def erase(fp: Handle, erasures: Iterable[Mapping[str, Any]], progress: Progress)
             pass  # by an earlier run
         except NotFound:
             done["unknown"].append(each["task_id"])
-            continue
-        except FencepostError as error:
-            done["refused"].append([each["task_id"], error.code])
             continue
         done["applied"].append(each["task_id"])
     progress.keep("erasures", done)

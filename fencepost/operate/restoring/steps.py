@@ -36,7 +36,7 @@ class Wishes(NamedTuple):
 
     def checked(self) -> Wishes:
         """The same. Raises InvalidRequest."""
-        fields.count(self.min_epoch, "min_epoch")
+        fields.integer(0, fields.MAX_HEARD)(self.min_epoch, "min_epoch")
         if self.overrides and not self.reason:
             raise InvalidRequest("--override: say why with --reason; it stands in the receipt")
         return self

@@ -15,6 +15,7 @@ from helpers.fork_table import (
     FIRST,
     GOOD,
     IN_TURN,
+    KINDS,
     NEW_ALONE,
     ORIGINAL,
     Row,
@@ -217,3 +218,13 @@ def test_what_a_fork_breaks_is_a_failure_and_leaves_the_page_alone(monkeypatch, 
     monkeypatch.setattr(forked, "rows", lambda *given: [row])
     (failure,) = forked.run(0, 1)["failures"]
     assert "1 operations have a second effect" in failure["name"] and not forked.PAGE.exists()
+
+
+def test_a_run_that_is_too_short_for_all_forks_leaves_the_page_alone(monkeypatch, tmp_path):
+    step = Step(ORIGINAL, (0, "a"), ((0, "a"),), ("one",), "", ())
+    row = Row(FILES["cp"], "nothing", "—", True, "one", dict.fromkeys(KINDS, (step,)), 0)
+    monkeypatch.setattr(forked, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(forked, "rows", lambda *given: [row])
+    assert forked.run(0, 1)["forks"] == 1 and not forked.PAGE.exists()
+    monkeypatch.setattr(forked, "WAYS", {"cp": FILES["cp"]})
+    assert forked.run(0, 1)["failures"] == [] and "| cp | nothing |" in forked.PAGE.read_text()

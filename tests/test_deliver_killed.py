@@ -66,7 +66,7 @@ def test_one_that_nobody_starts_again_is_taken_over_when_its_lease_lapses(place,
         place.destination(web.url, concurrency=1)
         place.fp.queue_set("out", lease_seconds=2)
         (task,) = place.results(1)
-        with Life(place.folder, "--exit-when-empty", step="heard", after=1) as life:
+        with Life(place.folder, "--exit-when-empty", step="heard") as life:
             assert life.ends()[0] == -signal.SIGKILL
         assert kit.effects() != []
         with Life(place.folder, "--worker", "other", "--state", place.folder / "m2",

@@ -11,6 +11,7 @@ import test_deliver_guard as guarding
 import test_deliver_judging as judging_laws
 import test_deliver_line as lines
 import test_deliver_reconcile as asking
+import test_deliver_together as side_by_side
 from helpers.delivering import depot
 from helpers.faults import edit, edited
 from helpers.receivers import Kit, http
@@ -21,6 +22,7 @@ from fencepost.deliveries import (
     breaker,
     delivering,
     event,
+    flights,
     guard,
     hearing,
     hello,
@@ -28,6 +30,7 @@ from fencepost.deliveries import (
     marks,
     reconcile,
     stream,
+    together,
 )
 from fencepost.deliveries import http as sending
 from fencepost.issues import FencepostError
@@ -101,7 +104,7 @@ PLANTED = {
         sending.HttpSender.__init__, 'keep=0 if place.kind == "unfenced" else', "keep=",
         alone(answering.test_an_unfenced_destination_is_asked_on_a_new_connection_each_time)),
     "a dead connection is the answer": (
-        sending.Exchange._once, "stale = not fresh and", "stale = False and",
+        flights.unheard, "stale = not fresh and", "stale = False and",
         alone(answering.test_what_found_a_kept_connection_dead_is_sent_again_with_the_same_bytes)),
     "the name is asked again as it is connected to": (
         sending.Exchange._reached, "sock.connect((address,", "sock.connect((self.target.host,",
@@ -126,6 +129,26 @@ PLANTED = {
     "each byte of an answer has the whole time": (
         hearing.Ear._more, "self._sock.settimeout(self._left())", "pass",
         alone(answering.test_one_that_drips_its_answer_is_left_in_time)),
+    "one that is over takes those beside it along": (
+        together.Together._listen, "if one.flight.until <= now", "if True",
+        alone(side_by_side.test_one_whose_time_is_over_is_given_up_and_the_others_are_not)),
+    "of an answer in parts the last is heard": (
+        flights.Flight.hear, "self._got += part", "self._got = part",
+        alone(side_by_side.test_an_answer_that_comes_in_parts_is_put_together)),
+    "what was sent in vain is not sent again": (
+        together.Together._look, "partial(alone, steps, self._sender, sending)",
+        'partial(alone, steps, self._sender, tried=Try("unanswered"))',
+        alone(side_by_side.test_what_found_its_connection_dead_is_sent_again_with_the_same_bytes)),
+    "a greeting is waited for by others": (
+        together.Together._look, "if tried.word in LENGTHY", "if False",
+        alone(lambda: side_by_side.test_what_the_receiver_asks_for_is_done_in_a_thread_of_its_own(
+            pytest.MonkeyPatch()))),
+    "more are taken than can be launched": (
+        together.Together._group, "min(MOST, self._sender.ready)", "MOST",
+        alone(side_by_side.test_no_more_are_taken_than_can_be_launched_and_none_that_has_to_wait)),
+    "who has to wait is waited for by others": (
+        together.Together._group, "if not self._delivering.at_once(held)", "if False",
+        alone(side_by_side.test_no_more_are_taken_than_can_be_launched_and_none_that_has_to_wait)),
     "while a probe is under way another is sent": (
         breaker.Breaker._free, "if self._probing or", "if",
         alone(breaking.test_while_a_probe_is_under_way_nothing_else_is)),
@@ -174,7 +197,7 @@ PLANTED = {
 
 
 FOUND = (AssertionError, pytest.fail.Exception, FencepostError, OSError, sending.Unsent)
-LAWS = (answering, breaking, whole, events, guarding, judging_laws, lines, asking)
+LAWS = (answering, breaking, whole, events, guarding, judging_laws, lines, asking, side_by_side)
 
 
 class _Caplog:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fencepost.clock import SECOND
 from fencepost.deliveries.breaker import Breaker, Rate
@@ -78,6 +78,7 @@ class Admission:
         self._steady = steady
         self._line = Line()
         self._tickets: dict[str, int] = {}
+        self._abouts: dict[str, dict[str, Any]] = {}
         self._closed = threading.Event()
 
     def close(self) -> None:
@@ -103,7 +104,16 @@ class Admission:
                 about = about_of(held.lease.grant.payload)
             except NoEvent:
                 continue
+            self._abouts[held.name] = about
             self._line.join(held.name, f"{about['queue']}/{about['task_id']}", about["revision"])
+
+    def about(self, held: Held) -> dict[str, Any] | None:
+        """What it says, where it was read as it arrived."""
+        return self._abouts.get(held.name)
+
+    def at_once(self, held: Held) -> bool:
+        """Whether `begin` waits for nothing."""
+        return self._rate is None and self._line.ahead(held.name) is None
 
     def begin(self, held: Held) -> bool:
         """Wait until it may be sent. False where it may not: now, or before its lease is lost."""
@@ -120,6 +130,7 @@ class Admission:
     def end(self, held: Held, flow: Flow, wait: float | None) -> None:
         """It has been sent, or will not be. A second time says nothing."""
         self._line.leave(held.name)
+        self._abouts.pop(held.name, None)
         ticket = self._tickets.pop(held.name, None)
         if ticket is not None:
             self.breaker.leave(ticket, flow, self.now(), wait)

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import Any, NamedTuple, TypeAlias
 
 from fencepost.clock import SECOND
 from fencepost.deliveries import marks
@@ -26,6 +27,16 @@ _log = Log("fencepost.deliveries")
 RELEASE = Verdict("release")
 
 
+class Sending(NamedTuple):
+    """What is to be sent now, and how long that may take."""
+
+    event: Event
+    seconds: float
+
+
+Steps: TypeAlias = Generator[Sending, Try, Verdict]
+
+
 class Delivering:
     """The work of a dispatcher on one destination (`worker.runtime.Performer`)."""
 
@@ -42,10 +53,22 @@ class Delivering:
             self._dedupe = destination.options["dedupe_seconds"]
 
     def perform(self, held: Held, beat: Beat) -> Verdict | None:
+        return alone(self.steps(held), self._sender)
+
+    def at_once(self, held: Held) -> bool:
+        """Whether it is sent without waiting for anybody: the receiver is met, and nothing is
+        before it."""
+        voice = self._stream.voice
+        met = voice is not None and held.lease.grant.epoch <= voice.epoch
+        return met and self._admission.at_once(held)
+
+    def steps(self, held: Held) -> Steps:
+        """A delivery up to its verdict: it stands still while something is sent, and is told what
+        that came to."""
         judged = Judgement(RELEASE, "none")
         try:
             if self._admission.begin(held):
-                judged = self._judged(held)
+                judged = yield from self._judged(held)
         finally:
             self._admission.end(held, judged.flow, judged.wait_seconds)
         return judged.verdict
@@ -65,14 +88,14 @@ class Delivering:
         granted = held.lease.grant.granted_at
         return self._marked(held, judged, granted if since is None else since).verdict
 
-    def _judged(self, held: Held) -> Judgement:
+    def _judged(self, held: Held) -> Generator[Sending, Try, Judgement]:
         since = self._uncertain_since(held)
         if self._dedupe is not None and marks.over(since, self._wall(), self._dedupe):
             reason = f"{UNCERTAIN}: the receiver may know the id no more (dedupe_seconds)"
             return self._marked(held, Judgement(Verdict("block", reason=reason), "none"), None)
         begun = self._wall()
         try:
-            tried, event = self._tried(held)
+            tried, event = yield from self._tried(held)
             judged = judge(self._kind, tried)
             if event is not None and tried.word == "delivered":
                 self._stream.delivered(event, tried.has or {})
@@ -93,15 +116,16 @@ class Delivering:
             since = begun
         return self._in_order(self._marked(held, judged, since))
 
-    def _tried(self, held: Held) -> tuple[Try, Event | None]:
+    def _tried(self, held: Held) -> Generator[Sending, Try, tuple[Try, Event | None]]:
         """One try; a second where the receiver has to be greeted first."""
         stream, grant = self._stream, held.lease.grant
         voice = stream.ready(held.claim, grant.epoch, self._seconds(held))
         for _ in range(2):
             meetings = stream.meetings
-            event = event_of(grant.task_id, grant.payload, voice, stream.turn())
+            about = self._admission.about(held)
+            event = event_of(grant.task_id, grant.payload, voice, stream.turn(), about)
             begun = self._steady()
-            tried = self._sender.send(event, self._seconds(held))
+            tried = yield Sending(event, self._seconds(held))
             self._meters.tried(self._queue, tried.word, (self._steady() - begun) / SECOND)
             if tried.word not in ("hello_needed", "gap"):
                 return tried, event
@@ -133,6 +157,24 @@ class Delivering:
         if not (self._stream.ordered and judged.verdict.what == "retry"):
             return judged
         return judged._replace(verdict=judged.verdict._replace(retry_seconds=0), flow="hold")
+
+
+def alone(
+    steps: Steps, sender: Sender, sending: Sending | None = None, tried: Try | None = None
+) -> Verdict:
+    """A delivery by itself, to its end: from its beginning, from a sending at which it stands, or
+    from what that came to."""
+    with closing(steps):
+        try:
+            if tried is not None:
+                sending = steps.send(tried)
+            elif sending is None:
+                sending = next(steps)
+            while True:
+                sending = steps.send(sender.send(*sending))
+        except StopIteration as ended:
+            verdict: Verdict = ended.value
+            return verdict
 
 
 def born(task_id: str) -> int:

@@ -81,10 +81,13 @@ class NoEvent(Exception):
     """The payload is no obligation: nothing can be said of it to a receiver."""
 
 
-def event_of(task_id: str, payload: bytes | None, voice: Voice, turn: Turn | None = None) -> Event:
-    """The event of an obligation. Raises NoEvent for a task that was erased, or that nobody's
-    result has brought about."""
-    about = about_of(payload)
+def event_of(
+    task_id: str, payload: bytes | None, voice: Voice, turn: Turn | None = None,
+    about: dict[str, Any] | None = None,
+) -> Event:  # fmt: skip
+    """The event of an obligation; `about` is what it says, where that has been read. Raises NoEvent
+    for a task that was erased, or that nobody's result has brought about."""
+    about = about_of(payload) if about is None else about
     assert payload is not None
     operation = operation_of(about)
     subject = f"{about['queue']}/{about['task_id']}"

@@ -19,7 +19,8 @@ from fencepost.clock import SECOND, SystemClock
 from fencepost.deliveries import answers, guard
 from fencepost.deliveries.answers import Answer
 from fencepost.deliveries.event import Event
-from fencepost.deliveries.hearing import Cut, Ear, Strange
+from fencepost.deliveries.flights import LOST, Flight, Stale, Unheard, left, told, unheard
+from fencepost.deliveries.hearing import Ear, Heard
 from fencepost.deliveries.places import Greeting, Place, Try
 from fencepost.receiver import signing
 from fencepost.receiver.wire import EVENT_TYPE, HELLO_TYPE
@@ -27,6 +28,7 @@ from fencepost.remote.transport import silent
 from fencepost.version import VERSION
 
 CONNECT_SECONDS = 10.0
+LAUNCHED_BYTES = 16 * 1024  # of a request: what a connection takes without waiting
 MAX_GREETING_BYTES = 8 * 1024 * 1024
 """Of the answer to a hello, which lists effects with their data: whatever is said of deliveries."""
 _CLOCK = SystemClock()
@@ -34,15 +36,6 @@ _CLOCK = SystemClock()
 
 class Unsent(Exception):
     """Surely no byte of the request was sent."""
-
-
-class Unheard(Exception):
-    """Bytes were sent, and no whole answer came. `stale`: on a kept connection that gave nothing
-    back, so that most likely it had been closed before."""
-
-    def __init__(self, told: str, *, stale: bool = False) -> None:
-        super().__init__(told)
-        self.stale = stale
 
 
 class Kept(NamedTuple):
@@ -74,12 +67,15 @@ class Exchange:
     ) -> Answer:  # fmt: skip
         """Send a body and hear the answer, of this length at most if it is not the usual one.
         Raises Unsent or Unheard."""
+        return self._exchange(self._posted(kind, body, signed), seconds, max_bytes)
+
+    def _posted(self, kind: str, body: bytes, signed: dict[str, str]) -> bytes:
         lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
         head = (
             f"POST {self.target.path} HTTP/1.1\r\n{self._head}Content-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\n{lines}\r\n"
         )
-        return self._exchange(head.encode("ascii") + body, seconds, max_bytes)
+        return head.encode("ascii") + body
 
     def get(self, path: str, signed: dict[str, str], seconds: float) -> Answer:
         """Ask for a path of the same host. Raises Unsent or Unheard."""
@@ -118,17 +114,46 @@ class Exchange:
         self, sock: socket.socket, request: bytes, until: int, most: int, *, fresh: bool
     ) -> Answer:
         try:
-            sock.settimeout(_left(until))
-            broken = _put(sock, request)
-            heard = Ear(sock, lambda: _left(until), most).answer()
-        except (OSError, Cut, Strange) as error:
+            sock.settimeout(left(until))
+            broken = _put(sock, request, lambda: left(until))
+            heard = Ear(sock, lambda: left(until), most).answer()
+        except LOST as error:
             sock.close()
-            reset = isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError)
-            stale = not fresh and (reset or (isinstance(error, Cut) and error.early))
-            raise Unheard(f"the answer did not come: {_told(error)}", stale=stale) from None
+            raise unheard(error, fresh=fresh) from None
         except BaseException:
             sock.close()
             raise
+        return self.ended(sock, heard, broken=broken)
+
+    def launch(
+        self, kind: str, body: bytes, signed: dict[str, str], seconds: float
+    ) -> Flight | None:
+        """Post on a kept connection and do not wait for the answer. None where there is none, or
+        where it cannot be looked at without waiting (TLS). Raises Unheard."""
+        kept = None if self._context is not None else self._take()
+        if kept is None:
+            return None
+        request = self._posted(kind, body, signed)
+        until = _CLOCK.steady() + round(seconds * SECOND)
+        try:
+            kept.settimeout(0)
+            broken = _put(kept, request, lambda: left(until))
+            kept.settimeout(0)
+        except LOST as error:
+            kept.close()
+            raise unheard(error, fresh=False) from None
+        except BaseException:
+            kept.close()
+            raise
+        return Flight(self, kept, until, self._max_bytes, broken)
+
+    @property
+    def ready(self) -> int:
+        """About how many could be launched now."""
+        return 0 if self._context is not None else len(self._kept)
+
+    def ended(self, sock: socket.socket, heard: Heard, *, broken: bool) -> Answer:
+        """The answer is whole: its connection is kept for the next, or closed."""
         if heard.keep and not broken and len(self._kept) < self._keep:
             self._kept.append(Kept(sock, os.getpid()))
             if self._closed:  # meanwhile: nobody else will
@@ -160,7 +185,7 @@ class Exchange:
         except guard.Refused as error:
             raise Unsent(f"nothing was sent: {error}") from None
         except (OSError, ValueError) as error:  # ssl.SSLError is one; UnicodeError is the other
-            raise Unsent(f"no connection: {_told(error)}") from None
+            raise Unsent(f"no connection: {told(error)}") from None
 
     def _reached(self, addresses: list[str], until: int) -> socket.socket:
         last: OSError = OSError("there is no address")
@@ -168,7 +193,7 @@ class Exchange:
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
             sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             try:
-                sock.settimeout(min(CONNECT_SECONDS, _left(until)))
+                sock.settimeout(min(CONNECT_SECONDS, left(until)))
                 sock.connect((address, self.target.port))
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError as error:
@@ -182,7 +207,7 @@ class Exchange:
         if self._context is None:
             return sock
         try:
-            sock.settimeout(min(CONNECT_SECONDS, _left(until)))
+            sock.settimeout(min(CONNECT_SECONDS, left(until)))
             return self._context.wrap_socket(sock, server_hostname=self.target.host)
         except BaseException:
             sock.close()
@@ -217,6 +242,40 @@ class HttpSender:
             return Try("unanswered", str(error))
         return answers.understood(place.kind, event, answer, self._keys, self._now())
 
+    @property
+    def ready(self) -> int:
+        """See `together.Launcher`."""
+        return self._exchange.ready
+
+    def launch(self, event: Event, seconds: float) -> Flight | None:
+        """See `together.Launcher`."""
+        if len(event.body) > LAUNCHED_BYTES:
+            return None
+        seconds = min(seconds, self._timeout)
+        try:
+            return self._exchange.launch(EVENT_TYPE, event.body, self._signed(event), seconds)
+        except Unheard as error:
+            if error.stale:
+                return None
+            raise
+
+    def heard(self, event: Event, flight: Flight, *, wait: bool) -> Try | None:
+        """See `together.Launcher`."""
+        try:
+            answer = flight.rest() if wait else flight.hear()
+        except Unheard as error:
+            if error.stale:
+                raise Stale from None
+            return Try("unanswered", str(error))
+        if answer is None:
+            return None
+        return answers.understood(self._place.kind, event, answer, self._keys, self._now())
+
+    def _signed(self, event: Event) -> dict[str, str]:
+        if not self._keys:
+            return {}
+        return signing.sign(self._keys, event.id, int(self._now()), event.body)
+
     def greet(self, body: bytes, seconds: float) -> Greeting:
         """A hello, and what the receiver says to it."""
         message_id = f"hello_{token_hex(12)}"
@@ -238,26 +297,16 @@ class HttpSender:
         return self._exchange.post(kind, body, signed, min(seconds, self._timeout), max_bytes)
 
 
-def _put(sock: socket.socket, request: bytes) -> bool:
+def _put(sock: socket.socket, request: bytes, left: Callable[[], float]) -> bool:
     """Send it. True where it was refused before all of it was read: the answer may be there."""
     try:
-        sock.sendall(request)
+        try:
+            sent = sock.send(request)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(request):
+            sock.settimeout(left())
+            sock.sendall(request[sent:])
     except ConnectionError:
         return True
     return False
-
-
-def _left(until: int) -> float:
-    left = (until - _CLOCK.steady()) / SECOND
-    if left <= 0:
-        raise TimeoutError("timed out")
-    return left
-
-
-def _told(error: Exception) -> str:
-    """What went wrong, in words that hold nothing of what was sent."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({error.verify_message})"
-    if isinstance(error, OSError):
-        return error.strerror or str(error) or type(error).__name__
-    return str(error) if isinstance(error, Cut | Strange) else type(error).__name__

@@ -14,7 +14,8 @@ from urllib.parse import quote
 from fencepost.canonical import loads
 from fencepost.clock import SECOND
 from fencepost.deliveries.event import NoEvent, operation_of
-from fencepost.deliveries.http import Exchange, Unheard, Unsent
+from fencepost.deliveries.flights import Unheard
+from fencepost.deliveries.http import Exchange, Unsent
 from fencepost.deliveries.run import place_of
 from fencepost.issues import FencepostError, InvalidRequest
 from fencepost.log import Log

@@ -15,8 +15,9 @@ from fencepost.deliveries.admission import Admission, Gate
 from fencepost.deliveries.breaker import Breaker, Rate
 from fencepost.deliveries.delivering import Delivering
 from fencepost.deliveries.meters import Meters
-from fencepost.deliveries.places import Place, sender_of
+from fencepost.deliveries.places import Place, Sender, sender_of
 from fencepost.deliveries.stream import Stream
+from fencepost.deliveries.together import Launcher, Together
 from fencepost.issues import FencepostError
 from fencepost.log import Log
 from fencepost.model import Destination
@@ -48,9 +49,17 @@ def fingerprint(destination: Destination, now: int) -> str:
 
 
 class _Runtime(Runtime):
-    """A worker's, for whom a delivery that its death has cut off is no failed attempt."""
+    """A worker's, for whom a delivery that its death has cut off is no failed attempt. Where it can
+    be, several are looked after by one thread."""
 
-    delivering: Delivering
+    def __init__(
+        self, fp: StoreHandle, delivering: Delivering, sender: Sender, options: Options,
+        memory: Memory, jitter: Callable[[], float], claims: Callable[..., Claims],
+    ) -> None:  # fmt: skip
+        super().__init__(fp, delivering, options, memory, jitter, claims=claims)
+        self.delivering = delivering
+        if isinstance(sender, Launcher):
+            self._hands = Together(self._work, delivering, sender, self._performed)
 
     def of_left_over(self, held: Held) -> Verdict:
         return self.delivering.of_left_over(held)
@@ -88,8 +97,9 @@ class Run:
         )
         self._memory = _memory(fp, options.worker_id, self.queue, folder)
         own = replace(options, queues=(self.queue,), concurrency=jobs, max_seconds=None)
-        self._runtime = _Runtime(fp, delivering, own, self._memory, jitter, claims=self._claims)
-        self._runtime.delivering = delivering
+        self._runtime = _Runtime(
+            fp, delivering, self._sender, own, self._memory, jitter, self._claims
+        )
         self._thread = threading.Thread(target=self._run, name=f"fencepost-deliver-{self.queue}")
         self._thread.start()
 

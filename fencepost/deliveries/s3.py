@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 from fencepost.clock import SECOND, SystemClock
 from fencepost.deliveries.directory import evidence, name_of
 from fencepost.deliveries.event import Event
-from fencepost.deliveries.http import Exchange, Unheard, Unsent
+from fencepost.deliveries.flights import Unheard
+from fencepost.deliveries.http import Exchange, Unsent
 from fencepost.deliveries.places import Greeting, Place, Try
 from fencepost.fields import MAX_BODY_BYTES
 from fencepost.issues import InvalidRequest

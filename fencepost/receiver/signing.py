@@ -70,7 +70,9 @@ def secret_bytes(secret: str) -> bytes:
 def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
     """One signature under one key: `v1,` and base64."""
     content = b"%s.%d.%s" % (message_id.encode("ascii"), timestamp, body)
-    return "v1," + base64.b64encode(hmac.digest(key, content, "sha256")).decode()
+    # Not `hmac.digest`: it lets other threads run meanwhile, which takes far longer than it does.
+    made = hmac.new(key, content, "sha256").digest()
+    return "v1," + base64.b64encode(made).decode()
 
 
 def sign(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:

@@ -71,10 +71,10 @@ class Beat:
         for _ in range(SENDERS):
             self._jobs.put(None)
 
-    def hold(self, held: Held) -> None:
-        """Keep this lease from now on."""
+    def hold(self, *leases: Held) -> None:
+        """Keep these leases from now on."""
         with self._lock:
-            self._held[held.name] = held
+            self._held.update((held.name, held) for held in leases)
         self._wake.set()
 
     def let_go(self, held: Held) -> None:

@@ -207,8 +207,8 @@ class Runtime:
             late = [each for each in held if self._claims.stopped or each.tell_at <= now]
             self._held.update((each.name, (each, "")) for each in held)
             self._running.update((each.name, each) for each in held if each not in late)
+        self.beat.hold(*held)
         for each in held:
-            self.beat.hold(each)
             if each in late:
                 self._settle(each, Verdict("release"))
             else:
@@ -242,6 +242,9 @@ class Runtime:
             verdict = self._performer.perform(held, self.beat)
         except BaseException as error:  # noqa: BLE001  # it ends the task, never the thread
             verdict = of_exception(error)
+        self._performed(held, verdict)
+
+    def _performed(self, held: Held, verdict: Verdict | None) -> None:
         with self._lock:
             if self._running.pop(held.name, None) is None:
                 return  # given back while it was worked on

@@ -14,7 +14,7 @@ from helpers.shell import command, environment
 # Killed as it comes to this: before and after each step of a delivery that leaves something.
 # How many it lets pass: the first meetings and connections are the only ones.
 STEPS = {
-    "claimed": 2, "announced": 0, "connecting": 0, "sending": 2, "sent": 2, "heard": 2, "judged": 2,
+    "claimed": 2, "announced": 0, "connecting": 0, "sending": 2, "sent": 2, "heard": 1, "judged": 2,
     "settling": 1, "settled": 1,
 }  # fmt: skip
 # The same of the senders that are not HTTP.
@@ -57,8 +57,8 @@ PLACES = {
     "connecting": (before, "deliveries.http", "Exchange._connect"),
     "sending": (before, "deliveries.http", "_put"),
     "sent": (after, "deliveries.http", "_put"),
-    "heard": (after, "deliveries.http", "Exchange.post"),
-    "judged": (after, "deliveries.delivering", "Delivering._judged"),
+    "heard": (before, "deliveries.answers", "understood"),
+    "judged": (after, "deliveries.delivering", "judge"),
     "settling": (after, "worker.memory", "Memory.settle"),
     "settled": (before, "worker.settle", "Settler._judge"),
     "asked": (before, "deliveries.table", "TableSender._ask"),

@@ -256,6 +256,19 @@ def test_one_ends_with_the_dispatcher_that_was_killed(place, tmp_path):
         comes_true(lambda: not alive(number), 30)
 
 
+def test_a_second_signal_ends_the_command_that_is_under_way(place, tmp_path):
+    destined(place, shell("echo $$ > $1; sleep 300", tmp_path / "own"), timeout_seconds=600)
+    place.fp.queue_set("out", lease_seconds=600)
+    place.results(1)
+    with Life(place.folder) as life:
+        comes_true(lambda: (tmp_path / "own").exists() and (tmp_path / "own").read_text(), 30)
+        life.child.send_signal(signal.SIGTERM)
+        life.child.send_signal(signal.SIGINT)
+        _, said = life.ends()
+        assert said["ended"] == "aborted"
+        assert not alive(int((tmp_path / "own").read_text()))
+
+
 @pytest.mark.parametrize("step", SINK_STEPS["command"])
 @pytest.mark.parametrize("kind", ["idempotent", "unfenced"])
 def test_a_dispatcher_killed_at_any_step_leaves_each_effect_once(place, out, step, kind):

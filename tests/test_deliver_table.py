@@ -383,6 +383,21 @@ def test_one_that_is_aborted_waits_for_no_database(made, address):
         assert not thread.is_alive() and came[0].word == "unanswered"
 
 
+@BOTH
+def test_a_second_signal_ends_a_dispatcher_whose_database_hangs(place, address):
+    destined(place, address, timeout_seconds=600)
+    place.fp.queue_set("out", lease_seconds=600)
+    place.results(1)
+    place.deliver()
+    place.results(2)
+    with held(address), Life(place.folder) as life:
+        comes_true(lambda: states(place)[-1] == "leased", 30)
+        life.child.send_signal(signal.SIGTERM)
+        life.child.send_signal(signal.SIGINT)
+        _, said = life.ends()
+        assert said["ended"] == "aborted" and len(rows(address)) == 1
+
+
 @contextmanager
 def held(address):
     """Another transaction holds the stream's row, until the block ends."""

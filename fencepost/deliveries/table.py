@@ -31,7 +31,7 @@ SQL = statements("fencepost.deliveries", "table.sql")
 NAME = re.compile(TABLE)
 TIDY_SECONDS = 3_600
 GLANCE_SECONDS = 0.2
-CLOSE_SECONDS = 5.0
+CLOSE_SECONDS = 2.0
 _CLOCK = SystemClock()
 
 
@@ -75,6 +75,8 @@ class TableSender:
     def close(self) -> None:
         """Nobody waits any more. What the database has begun it ends by itself; one that does not
         answer holds nobody up."""
+        if self._closed.is_set():
+            return
         self._closed.set()
         ending = threading.Thread(target=self._receiver.close, name="fencepost-table", daemon=True)
         ending.start()

@@ -43,10 +43,10 @@ class Met(NamedTuple):
 
 
 def hello(
-    voice: Voice, lineage: Sequence[Writer], after: int, place: Place | None, **also: Any
+    voice: Voice, lineage: Sequence[Writer | Voice], after: int, place: Place | None, **also: Any
 ) -> bytes:
     """The bytes of a hello: who writes now, all who wrote before, what is known of the receiver.
-    `also`: `ask_only`, or `adopt` (docs/receivers.md)."""
+    `also`: `ask_only`, `adopt`, another `limit` (docs/receivers.md)."""
     writers = [[writer.epoch, writer.incarnation] for writer in lineage[-MAX_LINEAGE:]]
     return canonical({
         "hello": 1, "stream": voice.stream, "epoch": voice.epoch,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fencepost.commands import DestinationAdvance, DestinationSet
 from fencepost.deliveries import hello
+from fencepost.deliveries.confirming import Confirming
 from fencepost.deliveries.event import PREFIX, Event, Turn, Voice
 from fencepost.deliveries.hello import BEGINNING, Place
 from fencepost.deliveries.importing import imported
@@ -64,6 +65,8 @@ class Stream:
         self.place = BEGINNING
         self.positions = Positions(destination.heard)
         self.meetings = 0
+        self._sure = destination.heard  # as the store has it
+        self._confirming = Confirming(sender, fp.steady, destination.heard)
         self._gap: int | None = None  # as it was at the last look
         self._missing = False  # it has not closed: others have delivered what we did not hear of
 
@@ -87,6 +90,7 @@ class Stream:
         that of its lease. Raises Stopped, NotMet, or what the store refuses."""
         voice = self.voice
         if voice is not None and epoch <= voice.epoch and not self._missing:
+            self._confirming.now_and_then(voice, self._sure, seconds)
             return voice
         with self._lock:
             if self.voice is None or epoch > self.voice.epoch:
@@ -133,9 +137,11 @@ class Stream:
             self._import(met.unknown)
             place = met.place if self.ordered else place
             self._advance(known, place, heard=met.position, announced=voice.incarnation)
-            self.positions = Positions(met.position)
+            self.positions, self._sure = Positions(met.position), met.position
+            self._confirming.told(known.heard)
         else:
             self.positions = Positions(max(known.heard, self.positions.heard))
+            self._sure = known.heard
         self.place, self.voice, self._known, self._owed = place, voice, known, None
         self.meetings += 1
 
@@ -221,11 +227,12 @@ class Stream:
     def _settle_owed(self) -> None:
         assert self._owed is not None
         (outcome,) = self._fp.execute([self._owed])
-        self._owed = None
+        heard, self._owed = self._owed.heard, None
         if not outcome.accepted:  # another dispatcher has moved it on: start anew from the row
             _log.warning("%s: %s", self.queue, outcome.message)
             self.voice = None
             raise NotMet("another dispatcher delivers there too")
+        self._sure = heard or self._sure
 
     def _advance(
         self, known: Destination, place: Place, *, heard: int, announced: str | None = None
@@ -251,20 +258,24 @@ class Stream:
         try:
             self._advance(known, Place(known.sequence, known.head or BEGINNING.head), heard=heard)
             self._known = self._fp.destination(self.queue)
+            self._sure = heard
         except (FencepostError, NotMet) as error:
             _log.warning("%s: what was heard is told later: %s", self.queue, error)
 
     # -- the end of it
 
     def end(self, seconds: float) -> None:
-        """No more is delivered: what others have delivered meanwhile is heard of, and all of it
-        told to the store; with no seconds for it nobody is asked. Never raises."""
+        """No more is delivered: what others have delivered meanwhile is heard of, all of it told to
+        the store, and that to the receiver where it is time; with no seconds for it nobody is
+        asked. Never raises."""
         if seconds and self.positions.gap is not None and self.voice is not None:
             try:
                 self.again("", self.meetings, seconds)
             except (FencepostError, NotMet, Stopped) as error:
                 _log.warning("%s: what others have delivered is heard later: %s", self.queue, error)
         self.save()
+        if self.voice is not None and seconds:
+            self._confirming.now_and_then(self.voice, self._sure, seconds)
 
     def stop(self, why: str) -> None:
         """Nothing is delivered there until a person says so. Raises Stopped."""

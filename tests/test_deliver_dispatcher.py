@@ -112,6 +112,27 @@ def test_the_same_id_and_the_same_bytes_go_out_at_each_try_and_after_a_restart(p
             signing.verify([signing.secret_bytes(SECRET)], each.headers, each.body, time.time())
 
 
+def test_a_result_that_failed_is_not_overtaken_by_the_next_of_its_task(place, kit):
+    failed = []
+
+    def answer(asked):
+        if asked.headers["content-type"].startswith("application/cloudevents") and not failed:
+            failed.append(asked.body)
+            return http(500)
+        return kit.answer(asked)
+
+    with Web(answer) as web:
+        place.destination(web.url)
+        place.fp.queue_set("pages", destinations=["out"])
+        task = place.fp.enqueue("pages", {}).task_id
+        (lease,) = place.fp.claim("pages", worker_id="w")
+        lease.submit(1)
+        lease.complete(2)
+        assert place.deliver().counts == {"complete": 2, "retry": 1}
+    assert [name for name, _ in kit.effects()] == [f"{task}:1", f"{task}:2"]
+    assert states(place) == ["done", "done"]
+
+
 def test_while_a_secret_is_rotated_both_sign_and_then_the_new_one_alone(place):
     old, new = SECRET, signing.new_secret()
     with Web(lambda asked: http(200)) as web:

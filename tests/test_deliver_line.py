@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import SimpleNamespace
 
 from helpers.sinks import event
 
-from fencepost.deliveries.admission import Admission, Gate, Line
+import fencepost.deliveries.admission
+from fencepost.deliveries.admission import BACK_SECONDS, Admission, Gate, Line
 from fencepost.deliveries.breaker import Breaker
 
 
@@ -69,6 +71,86 @@ def test_of_many_threads_on_one_subject_one_is_under_way_at_a_time():
     for thread in threads:
         thread.join(60)
     assert order == names
+
+
+def test_what_comes_after_one_that_failed_waits_until_it_has_come_again():
+    line = Line(most=4)
+    line.join("one:1", "a", 1, 0.0)
+    line.join("two:2", "a", 2, 0.0)
+    two = line.ahead("two:2")
+    line.leave("one:1", 0.0, again=True)
+    assert not two.is_set() and line.stands_still("two:2", 59.9)
+    line.join("three:3", "a", 3, 1.0)  # claimed meanwhile
+    three = line.ahead("three:3")
+    line.join("one:4", "a", 1, 2.0)  # its next lease
+    assert line.ahead("one:4") is None and not two.is_set() and three is not None
+    assert not line.stands_still("two:2", 2.0)
+    line.leave("one:4", 3.0)
+    assert two.is_set() and not three.is_set()
+    line.leave("two:2", 3.0)
+    line.leave("three:3", 3.0)
+    line.join("four:5", "a", 4, 3.0)
+    assert line.ahead("four:5") is None
+    line.leave("four:5", 3.0)
+    assert (line._waiting, line._first, line._where, line._owed) == ({}, {}, {}, {})
+
+
+def test_what_comes_before_one_that_failed_does_not_wait_for_it_and_nothing_waits_for_long():
+    line = Line(most=4)
+    line.join("two:1", "a", 2, 0.0)
+    line.leave("two:1", 0.0, again=True)
+    line.join("one:2", "a", 1, 1.0)
+    assert line.ahead("one:2") is None
+    line.leave("one:2", 1.0)
+    line.join("three:3", "a", 3, 1.0)
+    three = line.ahead("three:3")
+    assert line.stands_still("three:3", 59.0) and not three.is_set()
+    assert not line.stands_still("three:3", BACK_SECONDS) and three.is_set()
+
+
+def test_who_waits_for_one_that_comes_again_leaves_half_of_the_slots_to_others():
+    line = Line(most=2)
+    for name in "abc":
+        line.join(f"{name}1:1", name, 1, 0.0)
+        line.leave(f"{name}1:1", 0.0, again=True)
+        line.join(f"{name}2:2", name, 2, 0.0)
+    assert [line.ahead(f"{name}2:2") is None for name in "abc"] == [False, False, True]
+    line = Line(most=2)
+    for name in "abc":
+        line.join(f"{name}1:1", name, 1, 0.0)
+        line.join(f"{name}2:2", name, 2, 0.0)
+    behind = [line.ahead(f"{name}2:2") for name in "abc"]
+    for name in "abc":
+        line.leave(f"{name}1:1", 0.0, again=True)
+    assert [each.is_set() for each in behind] == [False, False, True]
+
+
+def test_who_waits_for_one_that_comes_again_takes_no_place_of_it(monkeypatch):
+    """Of a destination that is tried with one alone, that one has to be the one that is waited
+    for."""
+    monkeypatch.setattr(fencepost.deliveries.admission, "GLANCE_SECONDS", 0.01)
+    breaker = Breaker(1, lambda: 0.0)
+    admission = Admission(breaker, None, lambda: 0, jobs=2)
+    first, second = claimed(1), claimed(2, event(revision=2).data)
+    second.name = "other:2"
+    admission.arrived([first])
+    assert admission.begin(first)
+    admission.end(first, "on", None, again=True)
+    admission.arrived([second])
+    begun = []
+    thread = threading.Thread(target=lambda: begun.append(admission.begin(second)))
+    thread.start()
+    until = time.monotonic() + 30
+    while breaker.room(0.0) == 0 and time.monotonic() < until:
+        time.sleep(0.01)
+    again = claimed(3)
+    admission.arrived([again])
+    assert admission.begin(again) and not begun
+    admission.end(again, "on", None)
+    thread.join(30)
+    assert begun == [True] and breaker.room(0.0) == 0
+    admission.end(second, "on", None)
+    assert breaker.room(0.0) == 1
 
 
 def claimed(fence, data=None):

@@ -164,6 +164,21 @@ PLANTED = {
     "who gives up keeps his place": (
         admission.Line.leave, "line[:] = [each for each in line if each[2] != name]", "pass",
         alone(lines.test_who_gives_up_while_it_waits_holds_up_nobody_and_nothing_is_left_behind)),
+    "one that failed is overtaken": (
+        admission.Line._behind, "return owed.revision <= revision", "return False",
+        with_place(whole.test_a_result_that_failed_is_not_overtaken_by_the_next_of_its_task)),
+    "what comes before waits for what comes after": (
+        admission.Line._behind, "return owed.revision <= revision", "return True",
+        alone(lines.test_what_comes_before_one_that_failed_does_not_wait_for_it_and_nothing_waits_for_long)),
+    "one that never comes is waited for": (
+        admission.Line._behind, "or owed.until <= now", "or False",
+        alone(lines.test_what_comes_before_one_that_failed_does_not_wait_for_it_and_nothing_waits_for_long)),
+    "all slots wait": (
+        admission.Line._next, "self._idle() <= self._most", "True",
+        alone(lines.test_who_waits_for_one_that_comes_again_leaves_half_of_the_slots_to_others)),
+    "all that are claimed wait": (
+        admission.Line.join, "self._idle() < self._most", "True",
+        alone(lines.test_who_waits_for_one_that_comes_again_leaves_half_of_the_slots_to_others)),
     "the receiver has forgotten a moment later": (
         marks.over, ">= dedupe_seconds", "> dedupe_seconds",
         alone(events.test_attempts_without_a_mark_are_uncertain_and_a_mark_tells_since_when)),

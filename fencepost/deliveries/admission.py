@@ -20,24 +20,30 @@ from fencepost.worker.claims import Desk
 from fencepost.worker.held import Held
 
 GLANCE_SECONDS = 1.0
+BACK_SECONDS = 60.0  # so long one that failed is waited for by what comes after it
+NOWHERE = ("", 0)
 
 
 class Line:
     """Who waits behind whom for one subject: the lowest revision first, then who came first.
-    Whoever is first has begun, or is about to."""
+    Whoever is first has begun, or is about to. One that comes again later is waited for as well,
+    for `BACK_SECONDS`, by at most `most` at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 0) -> None:
+        self._most = most
         self._lock = threading.Lock()
         self._waiting: dict[str, list[tuple[int, int, str, threading.Event]]] = {}
         self._first: dict[str, str] = {}  # by subject, who is on its way
-        self._where: dict[str, str] = {}
+        self._where: dict[str, tuple[str, int]] = {}
+        self._owed: dict[str, _Owed] = {}  # by subject, who comes again; the oldest first
         self._count = 0
 
-    def join(self, name: str, subject: str, revision: int) -> None:
+    def join(self, name: str, subject: str, revision: int, now: float = 0.0) -> None:
         """Take a place, in the order of the claims."""
         with self._lock:
-            self._where[name] = subject
-            if subject not in self._first:
+            self._where[name] = subject, revision
+            behind = self._behind(subject, name, revision, now) and self._idle() < self._most
+            if subject not in self._first and not behind:
                 self._first[subject] = name
                 return
             self._count += 1
@@ -48,35 +54,91 @@ class Line:
     def ahead(self, name: str) -> threading.Event | None:
         """What is set once this one is first; None where it is, or stands in no line."""
         with self._lock:
-            line = self._waiting.get(self._where.get(name, ""), ())
+            line = self._waiting.get(self._where.get(name, NOWHERE)[0], ())
             return next((event for _, _, other, event in line if other == name), None)
 
-    def leave(self, name: str) -> None:
-        """Its delivery has ended, or will not begin."""
+    def stands_still(self, name: str, now: float) -> bool:
+        """Whether this one waits for one that comes again. After so long it does no more."""
         with self._lock:
-            subject = self._where.pop(name, None)
-            if subject is None:
+            subject = self._where.get(name, NOWHERE)[0]
+            if subject not in self._first:
+                self._next(subject, now)
+            return subject not in self._first
+
+    def leave(self, name: str, now: float = 0.0, *, again: bool = False) -> None:
+        """Its delivery has ended, or will not begin; `again`: it comes once more."""
+        with self._lock:
+            subject, revision = self._where.pop(name, NOWHERE)
+            if not subject:
                 return
-            line = self._waiting.get(subject, [])
-            if self._first[subject] != name:
+            if self._first.get(subject) != name:
+                line = self._waiting.get(subject, [])
                 line[:] = [each for each in line if each[2] != name]
-            elif line:
-                _, _, self._first[subject], event = line.pop(0)
-                event.set()
-            else:
-                del self._first[subject]
-            if not line:
-                self._waiting.pop(subject, None)
+                if not line:
+                    self._waiting.pop(subject, None)
+                return
+            del self._first[subject]
+            self._remember(subject, name, revision, now, again=again)
+            self._next(subject, now)
+
+    def _remember(self, subject: str, name: str, revision: int, now: float, *, again: bool) -> None:
+        while self._owed and next(iter(self._owed.values())).until <= now:
+            del self._owed[next(iter(self._owed))]
+        known = self._owed.get(subject)
+        own = known is None or known.task == _task(name)
+        if own:
+            self._owed.pop(subject, None)
+        if again and (own or known is None or revision < known.revision):
+            self._owed.pop(subject, None)
+            self._owed[subject] = _Owed(revision, _task(name), now + BACK_SECONDS)
+
+    def _next(self, subject: str, now: float) -> None:
+        """Whoever is the next begins, if it need not wait for one that comes again."""
+        line = self._waiting.get(subject)
+        if not line:
+            return
+        revision, _, name, event = line[0]
+        if self._behind(subject, name, revision, now) and self._idle() <= self._most:
+            return
+        line.pop(0)
+        self._first[subject] = name
+        event.set()
+        if not line:
+            del self._waiting[subject]
+
+    def _behind(self, subject: str, name: str, revision: int, now: float) -> bool:
+        owed = self._owed.get(subject)
+        if owed is None or owed.until <= now or owed.task == _task(name):
+            return False
+        return owed.revision <= revision
+
+    def _idle(self) -> int:
+        """How many wait for one that is not here."""
+        return sum(len(line) for each, line in self._waiting.items() if each not in self._first)
+
+
+class _Owed(NamedTuple):
+    """One that comes again: its revision, its task, and until when it is waited for."""
+
+    revision: int
+    task: str
+    until: float
+
+
+def _task(name: str) -> str:
+    return name.partition(":")[0]
 
 
 class Admission:
     """One destination's: what may be under way, how fast, in which order."""
 
-    def __init__(self, breaker: Breaker, rate: Rate | None, steady: Callable[[], int]) -> None:
+    def __init__(
+        self, breaker: Breaker, rate: Rate | None, steady: Callable[[], int], jobs: int = 1
+    ) -> None:
         self.breaker = breaker
         self._rate = rate
         self._steady = steady
-        self._line = Line()
+        self._line = Line(jobs // 2)  # the others go on to have room
         self._tickets: dict[str, int] = {}
         self._abouts: dict[str, dict[str, Any]] = {}
         self._closed = threading.Event()
@@ -96,16 +158,15 @@ class Admission:
         """These were claimed, in this order."""
         now = self.now()
         for held in claimed:
-            ticket = None if self._closed.is_set() else self.breaker.enter(now)
-            if ticket is None:
+            if not self._enter(held):
                 continue
-            self._tickets[held.name] = ticket
             try:
                 about = about_of(held.lease.grant.payload)
             except NoEvent:
                 continue
             self._abouts[held.name] = about
-            self._line.join(held.name, f"{about['queue']}/{about['task_id']}", about["revision"])
+            subject = f"{about['queue']}/{about['task_id']}"
+            self._line.join(held.name, subject, about["revision"], now)
 
     def about(self, held: Held) -> dict[str, Any] | None:
         """What it says, where it was read as it arrived."""
@@ -121,16 +182,30 @@ class Admission:
             return False
         ahead = self._line.ahead(held.name)
         while ahead is not None and not ahead.wait(GLANCE_SECONDS):
-            if held.lost.is_set():
+            if held.lost.is_set() or self._closed.is_set():
                 return False
+            if self._line.stands_still(held.name, self.now()):
+                self._give_back(held, "none", None)  # whoever is waited for needs it
+        if held.name not in self._tickets and not self._enter(held):
+            return False
         if self._rate is not None and held.lost.wait(self._rate.take(self.now())):
             return False
         return not (held.lost.is_set() or self._closed.is_set())
 
-    def end(self, held: Held, flow: Flow, wait: float | None) -> None:
-        """It has been sent, or will not be. A second time says nothing."""
-        self._line.leave(held.name)
+    def end(self, held: Held, flow: Flow, wait: float | None, *, again: bool = False) -> None:
+        """It has been sent, or will not be; `again`: it is not the last of it. A second time says
+        nothing."""
+        self._line.leave(held.name, self.now(), again=again)
         self._abouts.pop(held.name, None)
+        self._give_back(held, flow, wait)
+
+    def _enter(self, held: Held) -> bool:
+        ticket = None if self._closed.is_set() else self.breaker.enter(self.now())
+        if ticket is not None:
+            self._tickets[held.name] = ticket
+        return ticket is not None
+
+    def _give_back(self, held: Held, flow: Flow, wait: float | None) -> None:
         ticket = self._tickets.pop(held.name, None)
         if ticket is not None:
             self.breaker.leave(ticket, flow, self.now(), wait)
@@ -159,7 +234,7 @@ class Gate(NamedTuple):
         self.desk.take(held)
         for each in held:
             if each.settling:  # it came too late and is given back: nobody will perform it
-                self.admission.end(each, "none", None)
+                self.admission.end(each, "none", None, again=True)
 
     def found_nothing(self) -> None:
         self.desk.found_nothing()

@@ -70,7 +70,8 @@ class Delivering:
             if self._admission.begin(held):
                 judged = yield from self._judged(held)
         finally:
-            self._admission.end(held, judged.flow, judged.wait_seconds)
+            again = judged.verdict.what in ("retry", "release")
+            self._admission.end(held, judged.flow, judged.wait_seconds, again=again)
         return judged.verdict
 
     def abort(self) -> None:

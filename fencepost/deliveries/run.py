@@ -90,7 +90,7 @@ class Run:
         self._stream = Stream(fp, destination, self._sender, options.worker_id)
         breaker = Breaker(jobs, jitter, float(given["max_delay_seconds"]))
         rate = None if given["rate"] is None else Rate(float(given["rate"]))
-        self._admission = Admission(breaker, rate, steady)
+        self._admission = Admission(breaker, rate, steady, jobs)
         meters.watch(self.queue, lambda: breaker.open)
         delivering = Delivering(
             destination, self._sender, self._stream, self._admission, meters, steady, wall

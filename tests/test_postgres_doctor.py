@@ -70,8 +70,8 @@ def test_every_look_is_at_what_there_is_on_a_server(store):
     names = [finding.name for finding in doctor(store)]
     assert not OF_A_FILE & set(names)
     assert [name for name in names if name not in ("settings", "fsync", "full_page_writes")] == [
-        "postgres", "commit", "connections", "oldest_xmin", "tables", "rights", "writer", "erase",
-        "schema", "journal", "leases", "containment", "clock",
+        "postgres", "commit", "connections", "oldest_xmin", "tables", "rights", "erase", "schema",
+        "journal", "leases", "writer", "containment", "clock",
     ]  # fmt: skip
 
 

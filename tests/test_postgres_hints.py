@@ -58,7 +58,7 @@ def listeners(url):
     with psycopg.connect(url.replace("hints=1", "application_name=test")) as connection:
         return connection.execute(
             "select pid from pg_stat_activity where datname = current_database() "
-            "and (query like 'listen%' or query like 'select pg_notify%')"
+            "and (query like 'listen%' or query like 'select pg_notify%') and state = 'idle'"
         ).fetchall()
 
 

@@ -53,8 +53,9 @@ def test_a_copy_of_a_claim_beside_it_hears_the_same_receipt(two, verb, waits):
         lease.release()
     command = c.Sweep(QUEUE) if verb == "sweep" else c.Claim("w1", queues=[QUEUE])
     request = Request.of(command, "k")._replace(waits=waits)
-    with paused(two.fp) as go:
+    with paused(two.fp) as (there, go):
         first = two.go(two.fp.execute, [request])
+        assert there(40)
         second = two.go(two.other.execute, [request])
         until(lambda: second.done() or two.sql(WAITING), "the copy to wait or to be answered")
         go()
@@ -80,7 +81,7 @@ def paused(handle):
 
     main.save = wait
     try:
-        yield told.set
+        yield there.wait, told.set
     finally:
         told.set()
         main.save = save

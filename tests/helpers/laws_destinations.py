@@ -352,7 +352,8 @@ def a_destination_is_of_its_scope(make: Make) -> None:
 def what_lets_in_elsewhere_is_told_to_operator_and_dispatcher_alone(make: Make) -> None:
     with make() as stand:
         placed(stand, options={"headers": {"authorization": "hidden"}, "reconcile": HOOK})
-        placed(stand, OTHER, 'command:["post","--key","hidden"]', options={"reconcile": ["hidden"]})
+        command = 'command:["post","--key","hidden"]'
+        placed(stand, OTHER, command, class_="unfenced", options={"reconcile": ["hidden"]})
         placed(stand, "table", "postgresql://u:hidden@h/d#t")
         stand.fp.destination_secret(OUT, SECRETS[0])
         whole: tuple[Kind, ...] = ("operator", "dispatcher")

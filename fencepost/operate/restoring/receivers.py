@@ -25,6 +25,7 @@ from fencepost.receiver.wire import stream_name
 IN_FORCE = "the receiver refuses every older writer of the stream"
 NOT_TOLD = "none yet: the receiver has not been told of the new writer"
 NO_FENCE = "none: what stands there keeps no writer, and takes what an older one sends"
+CONTRADICTED = "effects that it has accepted cannot be recorded here"
 NOT_FENCED = "it keeps no writer, and cannot say what it has accepted"
 GONE_BACK = (
     "gap: up to position {heard} its effects were known, and it is at {position}: it was restored "
@@ -150,9 +151,12 @@ class Talk:
         self.peer.fp.receipt_of(command, None)
 
 
-def taken_over(talk: Talk, notes: dict[str, Any], keep: Keep, *, take_over: bool) -> dict[str, Any]:
+def taken_over(
+    talk: Talk, notes: dict[str, Any], keep: Keep, *, take_over: bool, overridden: bool = False
+) -> dict[str, Any]:
     """Tell one receiver, and import what it has accepted. Returns what the receipt says of it:
     `answered` only if nothing of it is open. Never raises for what the other side does.
+    `overridden`: effects that cannot be recorded here are left to whoever has said so.
 
     `notes` is what is remembered of it over interruptions, and `keep` puts that on the disk: always
     before the step after which it could not be found out any more."""
@@ -163,7 +167,7 @@ def taken_over(talk: Talk, notes: dict[str, Any], keep: Keep, *, take_over: bool
     elif not talk.greets:
         why = NOT_FENCED
     else:
-        why = _told(talk, notes, keep, found, take_over=take_over)
+        why = _told(talk, notes, keep, found, take_over=take_over, overridden=overridden)
     told = {**described(peer), "imported": [], "without_data": [], "foreign": [], **notes, **found}
     told["answered"] = not why
     told["isolation"] = NOT_TOLD if talk.greets else NO_FENCE
@@ -176,8 +180,9 @@ def taken_over(talk: Talk, notes: dict[str, Any], keep: Keep, *, take_over: bool
 
 
 def _told(
-    talk: Talk, notes: dict[str, Any], keep: Keep, found: dict[str, Any], *, take_over: bool
-) -> str:
+    talk: Talk, notes: dict[str, Any], keep: Keep, found: dict[str, Any], *, take_over: bool,
+    overridden: bool,
+) -> str:  # fmt: skip
     """Why it is open still, or nothing."""
     said = talk.ask()
     if isinstance(said, str):
@@ -206,10 +211,9 @@ def _told(
         return met.stop or f"not reached: {met.wait}"
     found |= {"told": True, "position": met.position}
     found["refused"] = imports(talk.peer.fp, met.unknown, notes, keep)
-    if found["refused"]:
-        return "effects that it has accepted contradict what this store knows"
-    talk.moved_on(met)
-    return ""
+    if not found["refused"] or overridden:  # else the next dispatcher stops for the same
+        talk.moved_on(met)
+    return CONTRADICTED if found["refused"] else ""
 
 
 def described(peer: Peer) -> dict[str, Any]:

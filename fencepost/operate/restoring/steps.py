@@ -104,8 +104,9 @@ def _told(
     for done, talk in enumerate(talks, 1):
         own = notes.setdefault(talk.peer.name, {})
         said = taken_over(
-            talk, own, lambda: progress.keep("met", notes), take_over=wishes.take_over
-        )
+            talk, own, lambda: progress.keep("met", notes), take_over=wishes.take_over,
+            overridden=talk.peer.name in wishes.overrides,
+        )  # fmt: skip
         if not said["answered"] and talk.peer.name in wishes.overrides:
             said["override"] = {
                 "who": wishes.who, "reason": wishes.reason, "at": to_rfc3339(talk.peer.fp.wall())

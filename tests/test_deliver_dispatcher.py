@@ -17,6 +17,7 @@ from fencepost.deliveries import run
 from fencepost.issues import InvalidRequest
 from fencepost.operate import backup
 from fencepost.receiver import signing
+from fencepost.worker.memory import Memory
 
 
 @pytest.fixture
@@ -131,6 +132,23 @@ def test_a_result_that_failed_is_not_overtaken_by_the_next_of_its_task(place, ki
         assert place.deliver().counts == {"complete": 2, "retry": 1}
     assert [name for name, _ in kit.effects()] == [f"{task}:1", f"{task}:2"]
     assert states(place) == ["done", "done"]
+
+
+@pytest.mark.parametrize(("class_", "again"), [("fenced", True), ("idempotent", False)])
+def test_only_where_a_second_sending_is_none_a_result_may_be_forgotten(
+    place, kit, class_, again, monkeypatch
+):
+    made, init = [], Memory.__init__
+
+    def spied(self, *given, **more):
+        made.append(more)
+        init(self, *given, **more)
+
+    monkeypatch.setattr(Memory, "__init__", spied)
+    with Web(kit.answer) as web:
+        place.destination(web.url, class_)
+        place.deliver()
+    assert made == [{"again": again}]
 
 
 def test_while_a_secret_is_rotated_both_sign_and_then_the_new_one_alone(place):

@@ -51,6 +51,21 @@ def test_what_is_open_is_there_after_a_restart_byte_for_byte(tmp_path):
     memory.close()
 
 
+def test_what_can_be_done_again_is_remembered_without_a_sync_and_its_claim_with_one(
+    tmp_path, monkeypatch
+):
+    memory = Memory(tmp_path, IDENTITY, again=True)
+    synced = []
+    monkeypatch.setattr(memories.os, "fsync", synced.append)
+    memory.settle([("a:7", done())])
+    assert synced == []
+    memory.claiming(claim())
+    assert len(synced) == 1
+    memory = again(memory, tmp_path)
+    assert memory.settling["a:7"].request() == done() and len(memory.claims) == 1
+    memory.close()
+
+
 def test_what_is_over_is_not_there_any_more(tmp_path):
     memory = opened(tmp_path)
     first, second = claim(), claim()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fencepost.deliveries.stream import StoreHandle
 
 _log = Log("fencepost.deliveries")
+SURE = frozenset({"fenced", "cas"})  # however often something is sent there, it is one effect
 END_SECONDS = 5.0  # so long a receiver is asked at the end, when all is settled
 
 
@@ -95,7 +96,9 @@ class Run:
         delivering = Delivering(
             destination, self._sender, self._stream, self._admission, meters, steady, wall
         )
-        self._memory = _memory(fp, options.worker_id, self.queue, folder)
+        self._memory = _memory(
+            fp, options.worker_id, self.queue, folder, again=destination.class_ in SURE
+        )
         own = replace(options, queues=(self.queue,), concurrency=jobs, max_seconds=None)
         self._runtime = _Runtime(
             fp, delivering, self._sender, own, self._memory, jitter, self._claims
@@ -150,9 +153,12 @@ class Run:
         return not self._thread.is_alive()
 
 
-def _memory(fp: StoreHandle, worker_id: str, queue: str, folder: Path | None) -> Memory:
+def _memory(
+    fp: StoreHandle, worker_id: str, queue: str, folder: Path | None, *, again: bool
+) -> Memory:
     """What a dispatcher remembers of one destination over its death."""
     identity = {**identity_of(fp, worker_id), "destination": queue}
     if folder is None and fp.address == ":memory:":
         return Memory(None, identity)
-    return Memory(default_folder(identity) if folder is None else folder / queue, identity)
+    place = default_folder(identity) if folder is None else folder / queue
+    return Memory(place, identity, again=again)

@@ -53,10 +53,16 @@ def digest_of(identity: Mapping[str, str]) -> str:
 class Memory:
     """The open claims and settling commands of one worker. Threads may share it.
 
+    `again`: what it settles is work that can be done again and comes to the same. Then it need not
+    outlive a failure of power, only the process, and is not synced.
+
     Raises InvalidRequest where another process has it open, or where it is another worker's.
     """
 
-    def __init__(self, folder: Path | None, identity: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path | None, identity: Mapping[str, str], *, again: bool = False
+    ) -> None:
+        self._again = again
         self.identity = dict(identity)
         self.claims: dict[str, Kept] = {}
         self.settling: dict[str, Kept] = {}
@@ -115,7 +121,8 @@ class Memory:
         named = {name: Kept(request.body, request.key) for name, request in requests}
         with self._lock:
             self.settling.update(named)
-            self._write([_line("settle", name, kept) for name, kept in named.items()])
+            lines = [_line("settle", name, kept) for name, kept in named.items()]
+            self._write(lines, sync=not self._again)
 
     def settled(self, names: Iterable[str]) -> None:
         """These have been answered. Written with the next line that has to be."""
@@ -135,14 +142,15 @@ class Memory:
 
     # -- the file
 
-    def _write(self, lines: list[dict[str, Any]]) -> None:
+    def _write(self, lines: list[dict[str, Any]], *, sync: bool = True) -> None:
         """Append and sync; whole or not at all."""
         if self._file < 0:
             return
         data = b"".join(_bytes(line) for line in (*self._loose, *lines))
         try:
             _write_at(self._file, data, self._size)
-            os.fsync(self._file)
+            if sync:
+                os.fsync(self._file)
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._size)

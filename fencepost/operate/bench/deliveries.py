@@ -30,7 +30,7 @@ from fencepost.operate.bench.lab import (
 )
 
 DOWN = "down"
-CONCURRENCY = 128
+CONCURRENCY = 256
 STOP_SECONDS = 10
 NOBODY = "http://127.0.0.1:9/"  # the discard port, where nobody listens
 

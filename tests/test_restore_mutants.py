@@ -79,7 +79,7 @@ PLANTED = {
         receivers.epochs, 'said.get("incarnation") not in ours', "True", TWO),
     "it serves though somebody was not heard": (steps.run, "if open_ones:", "if False:", AGAIN),
     "one name passes all over": (
-        steps._told, "talk.peer.name in wishes.overrides", "wishes.overrides", TWO),
+        steps._told, "talk.peer.name in wishes.overrides", "bool(wishes.overrides)", TWO),
     "no reason is asked for": (steps.Wishes.checked, "not self.reason", "False", TWO),
     "any name will do": (steps.run, "if unknown:", "if False:", TWO),
     "it takes streams over unasked": (

@@ -102,12 +102,12 @@ def _told(
     told = []
     notes: dict[str, dict[str, Any]] = progress.get("met") or {}
     for done, talk in enumerate(talks, 1):
-        own = notes.setdefault(talk.peer.name, {})
+        own, passed = notes.setdefault(talk.peer.name, {}), talk.peer.name in wishes.overrides
         said = taken_over(
             talk, own, lambda: progress.keep("met", notes), take_over=wishes.take_over,
-            overridden=talk.peer.name in wishes.overrides,
+            overridden=passed,
         )  # fmt: skip
-        if not said["answered"] and talk.peer.name in wishes.overrides:
+        if not said["answered"] and passed:
             said["override"] = {
                 "who": wishes.who, "reason": wishes.reason, "at": to_rfc3339(talk.peer.fp.wall())
             }  # fmt: skip

@@ -51,7 +51,7 @@ def nothing(*_, **__):
     return []
 
 
-def no_take_over(talk, notes, keep, *, take_over):
+def no_take_over(talk, *_, **__):
     """Says that all is well, and has told nobody."""
     return {**receivers.described(talk.peer), "imported": [], "foreign": [], "answered": True,
             "taken_over": False, "receiver": "", "held_by": {"epoch": 0, "incarnation": ""},

@@ -21,7 +21,7 @@ from helpers.receiving import (
 
 from fencepost.receiver import __main__ as program
 from fencepost.receiver import asgi, signing, wire, wsgi
-from fencepost.receiver.serving import MAX_HEAD_BYTES, Server
+from fencepost.receiver.serving import IDLE_SECONDS, MAX_HEAD_BYTES, Connection, Server
 
 PACKAGE = Path(program.__file__).parent
 OTHER = signing.secret_bytes(OTHER_SECRET)
@@ -313,3 +313,36 @@ def test_our_server_says_that_it_goes_on_and_closes_when_asked(place):
         await server.stop()
 
     asyncio.run(asks())
+
+
+class Line(asyncio.Transport):
+    """A transport that says whether it was closed."""
+
+    closed = False
+
+    def close(self):
+        self.closed = True
+
+
+def test_a_connection_without_a_request_for_so_long_is_closed_and_a_busy_one_is_not():
+    async def run():
+        server, line = Server(None), Line()
+        connection = Connection(server)
+        connection.connection_made(line)
+        assert connection._timer.when() - asyncio.get_running_loop().time() > IDLE_SECONDS - 5
+        connection._rest(over=True)  # a request is being answered
+        connection._look()
+        assert not line.closed and connection._timer is None
+        connection._rest()
+        connection._timer.cancel()
+        connection._since -= IDLE_SECONDS - 20
+        connection._look()  # it has waited, and not for so long
+        left = connection._timer.when() - asyncio.get_running_loop().time()
+        assert not line.closed and 10 < left <= 20
+        connection._since -= 20
+        connection._look()
+        assert line.closed
+        connection.connection_lost(None)
+        assert connection._timer is None or connection._timer.cancelled()
+
+    asyncio.run(run())

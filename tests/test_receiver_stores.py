@@ -7,10 +7,11 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 from helpers.receiving import STREAM, Sender, Sent, incarnation, place_of, task
 
-from fencepost.receiver import Reject, TryLater, signing, wire
+from fencepost.receiver import Reject, TryLater, desk, signing, wire
 from fencepost.receiver.store import statements
 
 
@@ -43,9 +44,9 @@ def test_an_effect_and_its_receipt_are_told_once_and_then_the_same_bytes_again(p
         "status": "accepted", "receiver": "receiver", "stream": STREAM, "id": event.id,
         "operation": f"{task(7)}:2", "type": "result", "subject": f"pages/{task(7)}",
         "data_sha256": event.data_sha256.hex(), "result_sha256": "0" * 64,
-        "final": True, "at": "2027-01-01T00:00:00.000000Z", "epoch": 1, "incarnation": incarnation(1),
-        "result_epoch": 0, "fence": 5, "revision": 2, "sequence": None, "position": 1,
-        "accepted_at": "2027-01-15T08:00:00.000000Z",
+        "final": True, "at": "2027-01-01T00:00:00.000000Z", "epoch": 1,
+        "incarnation": incarnation(1), "result_epoch": 0, "fence": 5, "revision": 2,
+        "sequence": None, "position": 1, "accepted_at": "2027-01-15T08:00:00.000000Z",
     }  # fmt: skip
     place.pass_time(1000)
     again = place.send(event)
@@ -371,3 +372,41 @@ def test_both_dialects_have_the_same_statements_with_the_same_parameters_in_orde
     for name, text in ours.items():
         there = re.findall(r"%\((\w+)\)s", theirs[name])
         assert re.findall(r"(?<!:):(\w+)", text) == there, name
+
+
+def test_a_message_on_postgres_costs_a_round_trip_beside_its_effects(tmp_path, monkeypatch):
+    """A shared transaction has four more: its begin, what holds the streams, what is left to be
+    written, its commit. (The first and the last are not counted here.)"""
+    trips = []
+    with place_of("postgres", tmp_path) as place:
+        sender = Sender()
+        place.send(sender.hello())
+        receiver, second = place.open(), int(place.now / 1e6)
+        sent = [sender.event(number) for number in range(20)]
+        jobs = [receiver.admit(one.headers(second), one.body)[1] for one in sent]
+        store = receiver.desk._store
+        store.open()
+        enter = psycopg.Connection.pipeline
+        execute = psycopg.Connection.execute
+
+        def pipeline(connection):
+            trips.append("pipeline")
+            return enter(connection)
+
+        def executed(connection, query, *given, **options):
+            if connection.info.pipeline_status == psycopg.pq.PipelineStatus.OFF:
+                trips.append(query)
+            return execute(connection, query, *given, **options)
+
+        monkeypatch.setattr(desk, "LONGEST_SECONDS", 3_600)
+        monkeypatch.setattr(psycopg.Connection, "pipeline", pipeline)
+        monkeypatch.setattr(psycopg.Connection, "execute", executed)
+        answers = receiver.desk.carry_out(jobs[:2])
+        few = len(trips)
+        answers += receiver.desk.carry_out(jobs[2:])
+        monkeypatch.undo()
+        receiver.close()
+        assert {answer.status for answer in answers} == {200}
+        effects = sum(each.startswith("insert into effect") for each in trips)
+        assert effects == 20
+        assert few == 2 + 2 * 2 and len(trips) == few + 2 + 18 * 2, trips

@@ -75,7 +75,7 @@ class Session:
         """Write the streams that have changed."""
         for name in sorted(self._changed):
             held = self._held[name]
-            self._rows("put_stream", stream_id=held.id, **_columns(held.stream))
+            self.store.later("put_stream", stream_id=held.id, **_columns(held.stream))
 
     @contextmanager
     def attempt(self) -> Iterator[Any]:
@@ -90,7 +90,7 @@ class Session:
 
     def find(self, held: Held, event: Event) -> tuple[Known | None, Newest | None]:
         """The effect of this operation, and the latest one of its task and kind."""
-        ((digest, receipt, *order, operation),) = self._rows(
+        ((digest, receipt, *order, operation),) = self.store.look(
             "find_effect",
             stream_id=held.id,
             operation=event.operation,
@@ -107,7 +107,7 @@ class Session:
     ) -> None:
         """The receipt, with the event's data if they are kept; and that this is now the latest of
         its task and kind."""
-        self._rows(
+        self.store.later(
             "add_receipt",
             stream_id=held.id,
             position=position,
@@ -118,7 +118,7 @@ class Session:
             event_time=event.time,
             accepted_at=now,
         )
-        self._rows(
+        self.store.later(
             "put_subject",
             stream_id=held.id,
             subject=event.subject,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -12,6 +12,11 @@ from .store import EffectBroke, Unavailable, make_tables, statements
 
 _STATEMENTS = statements("postgres.sql")
 _DEADLOCK, _SERIALIZATION = "40P01", "40001"
+_SET = "savepoint fencepost_receiver"
+_KEEP = "release savepoint fencepost_receiver"
+_BACK = "rollback to savepoint fencepost_receiver"
+
+_Sent = tuple[str, Mapping[str, Any]]
 
 
 class PostgresStore:
@@ -19,6 +24,9 @@ class PostgresStore:
 
     The tables are made in the first schema of the search path. A commit is on the disk of the
     server: `synchronous_commit` is raised from `off`, and left alone where it is stricter.
+
+    A statement whose answer nobody needs waits for the next one and goes with it, in a pipeline:
+    the way there and back takes longer than the work. Nothing waits while an effect runs.
     """
 
     def __init__(self, dsn: str, *, lock_seconds: float = 5.0) -> None:
@@ -26,7 +34,8 @@ class PostgresStore:
         self._lock_seconds = lock_seconds
         self._connection: psycopg.Connection[Any] | None = None
         self._batch = ExitStack()
-        self._attempt = ExitStack()
+        self._waiting: list[_Sent] = []
+        self._marked = False  # the savepoint is set, and nothing was done since
         self.name = "PostgreSQL"
 
     @property
@@ -68,22 +77,22 @@ class PostgresStore:
 
     def begin(self) -> None:
         """Begin a transaction whose commit waits for the disk."""
+        self._waiting, self._marked = [], False
         self._batch = ExitStack()
         self._batch.enter_context(self.connection.transaction())
-        wait = str(round(self._lock_seconds * 1000))
-        self.connection.execute(_STATEMENTS["settle"], {"lock_timeout": wait})
+        self.later("settle", lock_timeout=str(round(self._lock_seconds * 1000)))
 
     def commit(self) -> None:
         """An error means that the outcome is not known."""
-        self.connection.execute(_STATEMENTS["unseal"])
+        self.rows("unseal")
         self._batch.close()
 
     def rollback(self) -> None:
         """Undo everything; a connection that cannot is closed, which does it too."""
-        for stack in (self._attempt, self._batch):
-            with suppress(psycopg.Error):
-                stack.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
-        self._attempt, self._batch = ExitStack(), ExitStack()
+        self._waiting, self._marked = [], False
+        with suppress(psycopg.Error):
+            self._batch.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
+        self._batch = ExitStack()
         connection = self._connection
         if connection is None:
             return
@@ -93,17 +102,20 @@ class PostgresStore:
 
     def savepoint(self) -> None:
         """From here on it is the effect's."""
-        self._attempt = ExitStack()
-        self._attempt.enter_context(self.connection.transaction())
+        if not self._marked:
+            self._send(_SET, {})
+        self._marked = False
 
     def release(self) -> None:
         """Keep it."""
-        self._attempt.close()
+        self._waiting.append((_KEEP, {}))
 
     def undo(self) -> None:
-        """Back to the savepoint."""
+        """Back to the savepoint. What waits is of the time since."""
         self.check()
-        self._attempt.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
+        self._waiting = []
+        self._send(_BACK, {})
+        self.release()
 
     def check(self) -> None:
         """A `COMMIT` of the effect's has met the seal: nothing of the transaction is left."""
@@ -112,7 +124,32 @@ class PostgresStore:
 
     def rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
         """Run a named statement."""
-        cursor = self.connection.execute(_STATEMENTS[name], values)
+        self._marked = False
+        return self._send(_STATEMENTS[name], values)
+
+    def later(self, name: str, **values: Any) -> None:
+        """Run one of which there is nothing to be read, before the next."""
+        self._marked = False
+        self._waiting.append((_STATEMENTS[name], values))
+
+    def look(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Run one that changes nothing; the savepoint that may be needed next is set with it."""
+        if not self._marked:
+            self._waiting.append((_SET, {}))
+        found = self._send(_STATEMENTS[name], values)
+        self._marked = True
+        return found
+
+    def _send(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """What waits and this, in one round trip where the client library has pipelines."""
+        connection = self.connection
+        waiting, self._waiting = self._waiting, []
+        with ExitStack() as together:
+            if waiting and psycopg.Pipeline.is_supported():
+                together.enter_context(connection.pipeline())
+            for each, own in waiting:
+                connection.execute(each, own)
+            cursor = connection.execute(statement, values)
         return cursor.fetchall() if cursor.description else []
 
     def passing(self, error: BaseException) -> bool:

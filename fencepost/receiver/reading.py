@@ -31,6 +31,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._:@-]{0,63}"
 _STREAM = re.compile(rf"[!-.0-~]{{1,128}}/{_NAME}/{_NAME}")
+_SOURCE = re.compile(re.escape(SOURCE) + _STREAM.pattern)
 _SUBJECT = re.compile(rf"{_NAME}/{_UUID.pattern}")
 # Six digits and Z, always: then the order of the texts is the order of the times.
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
@@ -61,7 +62,7 @@ def read_event(body: bytes, message_id: str) -> Event:
     members = _json(b'{"data":0' + body[end:], "event")
     if type(members) is not dict or members.pop("data") != 0:
         raise Malformed("data stands twice")
-    if any(type(value) is not str for value in members.values()):
+    if set(map(type, members.values())) != {str}:
         raise Malformed("every member of an event but data is a string")
     if members.get("specversion") != "1.0":
         raise Malformed("specversion is not 1.0")
@@ -69,7 +70,7 @@ def read_event(body: bytes, message_id: str) -> Event:
         raise Malformed("datacontenttype is not application/json")
     if members.get("id") != message_id:
         raise Malformed("id is not the webhook-id")
-    source = _matching(members, "source", re.compile(re.escape(SOURCE) + _STREAM.pattern))
+    source = _matching(members, "source", _SOURCE)
     sequence, previous = _place(members)
     kind = KINDS.get(members.get("type", ""))
     if kind is None:

@@ -90,6 +90,7 @@ class Receiver:
         self._allow_adopt = allow_adopt
         self._adopt_keys = None if adopt_secret is None else [signing.secret_bytes(adopt_secret)]
         self._keep = forgetting.Keep(keep_events_seconds, keep_receipts_seconds)
+        self._read: tuple[tuple[str, ...], list[bytes]] = ((), [])
         self.keys()
         self.desk = Desk(store, name, now)
 
@@ -98,7 +99,9 @@ class Receiver:
         secrets = self._secrets() if callable(self._secrets) else self._secrets
         if isinstance(secrets, str) or not secrets:
             raise ValueError("secrets is a list of one or more")
-        return [signing.secret_bytes(secret) for secret in secrets]
+        if self._read[0] != (now := tuple(secrets)):  # read once, as long as they are the same
+            self._read = (now, [signing.secret_bytes(secret) for secret in now])
+        return self._read[1]
 
     def handle(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """The answer to a POST; from any thread. `headers` are by lower-case name."""

@@ -104,6 +104,7 @@ class Connection(asyncio.Protocol):
         self._length = 0
         self._answering = self._reading = self._over = False
         self._keep = True
+        self._since: float | None = None  # when it began to wait for a request
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -119,6 +120,8 @@ class Connection(asyncio.Protocol):
         """He is gone; what he asked for is done all the same."""
         self._transport = None
         self._rest(over=True)
+        if self._timer is not None:
+            self._timer.cancel()
         self._server.closed(self)
 
     def data_received(self, data: bytes) -> None:
@@ -213,10 +216,23 @@ class Connection(asyncio.Protocol):
         self.answer(self._server.receiver.seal(None, answers.problem(code, detail)))
 
     def _rest(self, over: bool = False) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        """Wait for a request, or no more. A timer for each would cost more than to look at the
+        clock."""
         loop = asyncio.get_running_loop()
-        self._timer = None if over else loop.call_later(IDLE_SECONDS, self.end)
+        self._since = None if over else loop.time()
+        if self._timer is None and not over:
+            self._timer = loop.call_later(IDLE_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._since is None:
+            return  # a request is being answered; then it waits again
+        loop = asyncio.get_running_loop()
+        left = self._since + IDLE_SECONDS - loop.time()
+        if left <= 0:
+            self.end()
+        else:
+            self._timer = loop.call_later(left, self._look)
 
 
 def _headers(lines: list[bytes]) -> dict[str, str] | None:

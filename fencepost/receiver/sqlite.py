@@ -149,6 +149,14 @@ class SqliteStore:
         """Run a named statement."""
         return self.connection.execute(_STATEMENTS[name], values).fetchall()
 
+    def later(self, name: str, **values: Any) -> None:
+        """Run one of which there is nothing to be read."""
+        self.connection.execute(_STATEMENTS[name], values)
+
+    def look(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Run one that changes nothing."""
+        return self.rows(name, **values)
+
     def passing(self, error: BaseException) -> bool:
         """Whether another process was in the way."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF

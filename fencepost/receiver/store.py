@@ -74,6 +74,13 @@ class Store(Protocol):
     def rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
         """Run a named statement."""
 
+    def later(self, name: str, **values: Any) -> None:
+        """The same, of which there is nothing to be read: at the latest before the next, or before
+        the commit. An error may come with that one."""
+
+    def look(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Run one that changes nothing; `savepoint` may follow."""
+
     def passing(self, error: BaseException) -> bool:
         """Whether others were in the way: a deadlock, a lock, a connection that was cut."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import select
+from contextlib import suppress
+from socket import SHUT_RDWR, socket
 
 import psycopg
 
@@ -51,6 +54,13 @@ def ended(connection: Connection) -> bool:
     except psycopg.Error:
         connection.close()
     return connection.closed
+
+
+def cut(connection: Connection) -> None:
+    """End a connection that another thread waits on: it hears that at once, whatever the server
+    does. One that is frozen says nothing, and nobody else would end the wait."""
+    with suppress(OSError, psycopg.Error), socket(fileno=os.dup(connection.fileno())) as own:
+        own.shutdown(SHUT_RDWR)
 
 
 def _why(error: psycopg.Error) -> str:

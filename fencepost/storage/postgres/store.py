@@ -22,7 +22,7 @@ from fencepost.storage.address import Address, address_of
 from fencepost.storage.owner import check_process
 from fencepost.storage.port import AnotherServer, Conflict
 from fencepost.storage.postgres import borrowing, health, schema, writer
-from fencepost.storage.postgres.connect import connect, ended
+from fencepost.storage.postgres.connect import connect, cut, ended
 from fencepost.storage.postgres.driver import STATEMENTS, Connection, in_our_words, reader, run
 from fencepost.storage.postgres.hints import Hinted, Hints
 from fencepost.storage.postgres.servertime import ServerClock
@@ -36,6 +36,7 @@ T = TypeVar("T")
 SEAL_AT_ONCE = 400
 UNDECIDED_SECONDS = 10.0
 PAUSE_SECONDS = 0.02
+CLOSE_SECONDS = 10.0
 
 
 class OwnTransaction(PostgresTransaction):
@@ -116,6 +117,7 @@ class PostgresStore:
         self._check_process()
         with self._writing:
             if ended(self._main.connection):
+                self._check_process()
                 self._main = OwnTransaction(connect(self.address), self.where, self._clock)
             yield self._main
 
@@ -195,6 +197,7 @@ class PostgresStore:
 
     def _reader(self) -> Connection:
         if ended(self._read):
+            self._check_process()  # it may have been closed while we waited
             self._read = connect(self.address)
         return self._read
 
@@ -286,9 +289,15 @@ class PostgresStore:
     def close(self, seconds: float | None = None) -> None:
         if self._closed or os.getpid() != self._pid:
             return
-        with self._writing, self._reading:
-            self._close_connections()
-            self._closed = True
+        self._closed = True
+        patience = CLOSE_SECONDS if seconds is None else seconds
+        for lock, whose in ((self._writing, self._main.connection), (self._reading, self._read)):
+            if not lock.acquire(timeout=patience):
+                cut(whose)
+                lock.acquire()
+        self._close_connections()
+        self._reading.release()
+        self._writing.release()
         if self._hints is not None:
             self._hints.close()
 

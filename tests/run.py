@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -114,6 +115,8 @@ def main(arguments: list[str]) -> int:
     if sys.version_info < OLDEST:
         print("Fencepost needs Python 3.11 or newer; this is", sys.version, file=sys.stderr)
         return 2
+    # started in the background it is ignored, and would be by every program that a test interrupts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = venv_folder()
     if code := prepare(folder):
         return code

@@ -171,9 +171,9 @@ class Queue(RuleBasedStateMachine):
         judge = lambda _: self.model.release(self.job(task_id), worker, fence_)  # noqa: E731
         self.send(c.Release(task_id, worker, fence_), judge)
 
-    @rule(queue=QUEUES, worker=WORKERS, steps=st.lists(st.sampled_from(
-        ["submit", "submit", "repeat", "complete", "retry", "retry", "block", "late", "policy"]), min_size=2,
-        max_size=3))  # fmt: skip
+    @rule(queue=QUEUES, worker=WORKERS, steps=st.lists(st.sampled_from([
+        "submit", "submit", "repeat", "complete", "retry", "retry", "block", "late", "policy",
+    ]), min_size=2, max_size=3))  # fmt: skip
     def shift(self, queue, worker, steps):
         """A claim and what often follows it, so that deep states are not left to luck."""
         self.claim(queue, worker, 1, False)

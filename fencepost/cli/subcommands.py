@@ -346,8 +346,8 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "deliver": Subcommand(
         "bring obligations to their destinations", "deliver.deliver", arguments.deliver,
         (
-            "fencepost deliver                             all destinations, until a signal",
-            "fencepost deliver archive --exit-when-empty   this one, for a cron job",
+            "fencepost deliver                  all destinations, until a signal",
+            "fencepost deliver archive --exit-when-empty --max-seconds 50   for a cron job",
         ),
     ),
     "serve": Subcommand(

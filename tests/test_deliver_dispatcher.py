@@ -693,11 +693,11 @@ def test_a_run_that_cannot_begin_is_begun_again(place, kit, monkeypatch):
     """Its memory is in another process's hands for a moment."""
     real, calls = run._memory, []
 
-    def busy(*given):
+    def busy(*given, **more):
         calls.append(given)
         if len(calls) == 1:
             raise InvalidRequest("a worker of this name runs already")
-        return real(*given)
+        return real(*given, **more)
 
     monkeypatch.setattr(run, "_memory", busy)
     with Web(kit.answer) as web:

@@ -124,7 +124,7 @@ PLANTED = {
         memory.Memory._write, "os.fsync(self._file)", "pass",
         in_folder(memories.test_the_line_is_on_the_disk_before_the_call_returns)),
     "nobody is locked out": (
-        lock.alone, "fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass",
+        lock._locked, "fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass",
         in_folder(memories.test_two_workers_of_one_name_are_refused_with_the_process_that_runs)),
     "a claim is not remembered": (
         claims.Claims._remembered, "self._memory.claiming(request)", "pass",

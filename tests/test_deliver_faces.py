@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import urllib.request
 from contextlib import contextmanager
 
@@ -115,3 +116,28 @@ def test_the_command_line_says_what_became_of_it(tmp_path, kit):
             )  # fmt: skip
         with Life(tmp_path, "pages", "--exit-when-empty") as life:
             assert life.ends()[0] == 2  # no destination
+
+
+def test_a_dispatcher_that_begins_while_the_store_is_away_delivers_once_it_is_back(tmp_path, kit):
+    """Beside a service nobody would begin it anew."""
+    with depot(tmp_path) as place, Web(kit.answer) as web:
+        place.destination(web.url)
+        place.results(1)
+        asked = []
+        destinations = place.fp.destinations
+
+        def away():
+            asked.append(1)
+            if len(asked) < 3:
+                raise fencepost.Unavailable("the server is starting up")
+            return destinations()
+
+        place.fp.destinations = away
+        made = place.dispatcher(exit_when_empty=False)
+        running = threading.Thread(target=made.run)
+        running.start()
+        try:
+            comes_true(lambda: len(kit.effects()) == 1)
+        finally:
+            made.stop()
+            running.join()

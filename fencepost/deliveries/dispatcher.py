@@ -82,9 +82,11 @@ class Dispatcher:
         `aborted` as a worker's. Raises InvalidRequest for a queue that is no destination."""
         fp, options = self._fp, self._options
         over = None if options.max_seconds is None else options.max_seconds * SECOND + fp.steady()
-        missing = set(options.queues) - {each.queue for each in fp.destinations()}
-        if missing:
-            raise InvalidRequest(f"deliver: {min(missing)} is no destination; see destination-set")
+        if options.queues:  # who names none begins even while the store is away
+            missing = set(options.queues) - {each.queue for each in fp.destinations()}
+            if missing:
+                told = f"deliver: {min(missing)} is no destination; see destination-set"
+                raise InvalidRequest(told)
         looks = 0
         if not options.exit_when_empty:
             threading.Thread(

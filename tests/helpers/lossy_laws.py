@@ -75,6 +75,12 @@ class Bench:
         lease.fail("broken", then=then) if then else lease.complete({"n": self.number})  # type: ignore[arg-type]
         return lease
 
+    def lost(self) -> str:
+        """A task of which a receiver has a result of an earlier epoch that is not here."""
+        if self.fp.writers()[-1].epoch == 0:
+            self.fp.clock_reset()
+        return self.fp.enqueue(QUEUE, {"n": self.number}).task_id
+
     def claim(self, key: str) -> Ask:
         self.fp.enqueue(QUEUE, {"n": self.number}, priority=9)
         members = {"verb": "claim", "queues": [QUEUE], "worker_id": "w2"}
@@ -127,6 +133,10 @@ MADE: dict[str, Callable[[Bench, str], Ask]] = {
     ),
     "review": lambda bench, key: on_task(
         "review", bench.ended().task_id, key, "human", revision=1, verdict="accepted"
+    ),
+    "import": lambda bench, key: on_task(
+        "import", bench.lost(), key, revision=1, epoch=0, fencing_token=7, final=True, result=key,
+        evidence={"receiver": "archive"},
     ),
     "erase": lambda bench, key: on_task("erase", bench.ended().task_id, key),
     "sweep": lambda bench, key: on_scope("sweep", key),

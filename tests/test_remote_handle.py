@@ -22,10 +22,11 @@ from fencepost.remote import RemoteHandle, paths
 
 # Of a face that serves others, and of the file.
 ONLY_HERE = {"for_caller", "hand_in", "read", "knows", "page_secret", "queue_row", "any_token",
-             "caller", "check_token", "may_wait", "sleep"}  # fmt: skip
+             "caller", "check_token", "may_wait", "sleep", "hinted"}  # fmt: skip
 INSTEAD = {"within": "key", "within_async": "key", "copy_to": "fencepost backup",
            "examined": "fencepost doctor", "held": "fencepost copy", "verify": "fencepost verify",
-           "changed": "wait_seconds", "probe_turn": "readyz",
+           "changed": "wait_seconds", "probe_turn": "readyz", "begin_writer": "fencepost adopt",
+           "scope_names": "where it lies",
            "as_caller": "token"}  # fmt: skip
 
 
@@ -45,7 +46,8 @@ def test_whatever_a_handle_has_the_remote_one_has_with_the_same_arguments():
 
 @pytest.mark.parametrize("name", INSTEAD)
 def test_what_cannot_be_done_over_http_says_what_to_do_instead(name):
-    given = [1] if name in ("probe_turn", "held", "within", "as_caller") else []
+    takes_one = ("probe_turn", "held", "within", "as_caller", "begin_writer")
+    given = [1] if name in takes_one else []
     with pair() as both, pytest.raises(InvalidRequest, match=INSTEAD[name]):
         getattr(both.fp, name)(*given)
 

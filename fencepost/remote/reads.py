@@ -290,6 +290,15 @@ class Reads(Verbs):
         """Not over HTTP."""
         raise _here("probe_turn", "ask the service's /readyz, or run `fencepost doctor` there")
 
+    def begin_writer(self, *_: Any, **__: Any) -> NoReturn:
+        """Not over HTTP."""
+        raise _here("begin_writer", "a copy that is to live is adopted where it lies, with "
+                    "`fencepost adopt`")  # fmt: skip
+
+    def scope_names(self) -> NoReturn:
+        """Not over HTTP."""
+        raise _here("scope_names", "open the store where it lies")
+
     def as_caller(self, *_: Any, **__: Any) -> NoReturn:
         """Not over HTTP."""
         raise _here("as_caller", "who sends is told by the token: open another handle with his")

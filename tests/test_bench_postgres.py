@@ -46,6 +46,7 @@ def bench(server, tmp_path, monkeypatch, capfd):
     return go
 
 
+@pytest.mark.timeout(180)  # every phase of the benchmark, once
 def test_every_figure_is_measured_and_no_database_is_left(bench, server):
     phases = ("postgres", "postgres-latency", "postgres-held", "postgres-growth")
     code, document = bench("--only", *phases)

@@ -14,6 +14,8 @@ from helpers.working import comes_true
 
 from fencepost.clock import SystemClock
 
+pytestmark = pytest.mark.timeout(180)  # servers and processes come and go
+
 
 @pytest.fixture
 def place(tmp_path):

@@ -13,6 +13,8 @@ from fencepost.operate import drill
 from fencepost.operate.drilling import checks
 from fencepost.operate.restoring import receivers, steps
 
+pytestmark = pytest.mark.timeout(180)  # servers and processes come and go
+
 
 def test_the_drill_holds_and_its_receipt_names_both_writers_and_what_each_receiver_did(capfd):
     assert main(["drill", "restore", "--json"]) == 0

@@ -32,6 +32,8 @@ from fencepost.receiver import rules
 from fencepost.receiver.receiver import Receiver
 from fencepost.storage.sqlite import identity
 
+pytestmark = pytest.mark.timeout(180)  # servers and processes come and go
+
 PUT_BACK = "older file and sidecar written over"
 ONE = "original; original: old_epoch; copy: import_needed"
 THEN = "original, then copy; original: old_epoch"

@@ -13,6 +13,8 @@ from helpers.restoring import world
 
 from fencepost.operate.restoring import erasures
 
+pytestmark = pytest.mark.timeout(180)  # servers and processes come and go
+
 PARTS = 4
 """The steps are shared out over so many tests, so that several processes share the work."""
 

@@ -5,7 +5,6 @@ What it is stands in helpers/sim/__init__.py. Hours of it are in torture (parts/
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import secrets
@@ -21,7 +20,7 @@ from helpers.sim.office import Operator
 from helpers.sim.run import run
 from helpers.sim.server import Server
 from helpers.sim.world import Broken
-from torture import FOLDER
+from torture.parts import simulation as part
 
 MINUTES = 12
 FRESH = secrets.randbelow(1 << 31)
@@ -125,18 +124,7 @@ def test_a_store_that_forgets_a_task_is_found_by_the_look_at_its_rows(monkeypatc
     assert "task rows" in broken_by()
 
 
-@pytest.fixture
-def part():
-    """The part of torture as a module. (An import would hide `torture.parts`, the function.)"""
-    spec = importlib.util.spec_from_file_location("simulated", FOLDER / "simulation.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_part_of_torture_counts_what_it_did_and_tells_a_failure_with_its_replay(
-    part, monkeypatch
-):
+def test_the_part_of_torture_counts_what_it_did_and_tells_a_failure_with_its_replay(monkeypatch):
     told = part.run(0.1, 8)
     assert told["seeds"] == 1 and told["calls"] > 100 and told["violations"] == 0
     BUGS["a revision does not step"](monkeypatch)

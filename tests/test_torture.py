@@ -83,7 +83,7 @@ def test_the_digest_of_the_product_changes_with_every_file_and_with_nothing_else
 
 
 def test_every_part_says_what_must_hold_and_what_it_needs():
-    parts = torture.parts()
+    parts = torture.every_part()
     assert {"power_cuts", "io_faults", "kills", "bit_flips", "clock_jumps"} <= set(parts)
     for part in parts.values():
         assert part.law and part.weight > 0, part

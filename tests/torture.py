@@ -49,9 +49,9 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--no-ledger", action="store_true", help="leave the ledger as it is")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args(given)
-    unknown = set(chosen.only or ()) - set(torture.parts())
+    unknown = set(chosen.only or ()) - set(torture.every_part())
     if unknown:
-        there = ", ".join(torture.parts())
+        there = ", ".join(torture.every_part())
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {there}")
     if not chosen.minutes > 0 or chosen.jobs < 1:
         parser.error("--minutes and --jobs must be positive")
@@ -62,7 +62,7 @@ def go_inside(chosen: argparse.Namespace, given: list[str]) -> int:
     """Prepare the environment and run this program in it."""
     folder = tests_run.venv_folder("FENCEPOST_TORTURE_VENV", ".venv-torture")
     # all parts' packages, whatever was chosen: or each choice would make the environment anew
-    needs = sorted({need for part in torture.parts().values() for need in part.requires})
+    needs = sorted({need for part in torture.every_part().values() for need in part.requires})
     if code := tests_run.prepare(folder, needs):
         return code
     seed = [] if chosen.seed is not None else ["--seed", str(secrets.randbelow(1 << 31))]
@@ -125,7 +125,7 @@ def interrupt(grace: float) -> None:
 
 def run_all(chosen: argparse.Namespace) -> dict[str, Any]:
     """The chosen parts, each for its share; the line for the ledger."""
-    known = torture.parts()
+    known = torture.every_part()
     names = chosen.only or list(known)
     jobs = min(chosen.jobs, len(names))
     all_weights = sum(known[name].weight for name in names)
@@ -175,7 +175,7 @@ def main(given: list[str]) -> int:
     """See the head of this file."""
     chosen = arguments(given)
     if chosen.list:
-        for part in torture.parts().values():
+        for part in torture.every_part().values():
             print(f"{part.name:<18} {part.law}")
         return 0
     if not chosen.inside:

@@ -35,7 +35,7 @@ class Part(NamedTuple):
     requires: tuple[str, ...]
 
 
-def parts() -> dict[str, Part]:
+def every_part() -> dict[str, Part]:
     """Every part by name. The files are read and not run: their packages may not be there yet."""
     names = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
     return {name: _read(name) for name in names}

@@ -46,7 +46,7 @@ def product_sha256(folder: Path = ROOT / "fencepost") -> str:
 def versions() -> dict[str, str]:
     """Python, its SQLite and the packages that parts work with; nothing of the machine."""
     found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
-    needs = {need for part in torture.parts().values() for need in part.requires}
+    needs = {need for part in torture.every_part().values() for need in part.requires}
     for name in sorted(re.split("[<>=~! ]", need)[0] for need in needs):
         try:
             found[name] = metadata.version(name)
@@ -80,7 +80,7 @@ def _numbers(counts: dict[str, Any]) -> dict[str, int]:
 
 def _parts(runs: list[dict[str, Any]]) -> list[str]:
     """Each part: its law, the sum of its counts over all runs (of some the highest)."""
-    known = torture.parts()
+    known = torture.every_part()
     sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     times: dict[str, int] = defaultdict(int)
     failed: dict[str, int] = defaultdict(int)

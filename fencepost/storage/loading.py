@@ -28,7 +28,7 @@ class Backing(Protocol):
 
     read_only: bool
 
-    def row(self, sent: Sequence[Sent]) -> Ask:
+    def row(self) -> Ask:
         """Asks for the store's row, held to the commit: whoever has to be alone waits for us."""
 
     def state(self, row: tuple[Any, ...]) -> StoreState:
@@ -90,7 +90,7 @@ def load(
         behind += backing.draws(sent, {}, {})
     elif not by_name:
         behind += early.asks({}, {})
-    asked = _first(backing.row(sent), wanted, backing.likely(wanted), [] if by_name else behind)
+    asked = _first(backing.row(), wanted, backing.likely(wanted), [] if by_name else behind)
     first, answers = yield from asked
     loaded = Loaded(0, backing.state(first["store"][0]), draw, backing.read_only)
     yield from _scopes_and_queues(loaded, wanted, first)

@@ -80,7 +80,7 @@ class PostgresBacking:
         ((written,),) = yield one("confirm")
         return bool(written)
 
-    def row(self, sent: Sequence[Sent]) -> Ask:
+    def row(self) -> Ask:
         """Beside others, unless all of it is held already: a command changes what they go by."""
         return one("store_shared")
 

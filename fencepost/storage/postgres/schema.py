@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from fencepost.issues import SchemaMismatch, Unavailable
+from fencepost.lineage import INSTALLED
 from fencepost.storage.migrate import Migration, migrations, split
 from fencepost.storage.postgres import writer
 from fencepost.storage.postgres.driver import STATEMENTS, Connection, rows
@@ -81,7 +82,7 @@ def begin(connection: Connection, now: int | None) -> None:
         connection, "begin_store", version=LATEST, writer_id=str(uuid4()), now=now,
         secret=os.urandom(32), **server.columns(),
     )  # fmt: skip
-    writer.remember(connection, 0, "installed", server, now)
+    writer.remember(connection, 0, INSTALLED, server, now)
 
 
 def others(connection: Connection) -> list[str]:

@@ -104,7 +104,7 @@ class SqliteTransaction:
         except sqlite3.Error as error:
             raise explained(error, self.where) from error
 
-    def row(self, sent: Sequence[Sent]) -> Ask:
+    def row(self) -> Ask:
         """Held by the turn."""
         return one("store")
 

@@ -129,10 +129,10 @@ PLANTED = {
         steps.erase, "except NotFound:", "except Exception:",
         on(laws.test_where_an_erasure_fails_nothing_is_served_and_the_same_call_goes_on)),
     "a log that lies there is taken along": (
-        copying._check_free, "for ending in LOGS:", "for ending in ():",
+        copying.check_free, "for ending in LOGS:", "for ending in ():",
         on(wrong_laws.test_what_lies_where_the_store_is_to_be_is_not_touched, "-wal")),
     "what is there is written over": (
-        copying._check_free, "if target.exists() or target.is_symlink():", "if False:",
+        copying.check_free, "if target.exists() or target.is_symlink():", "if False:",
         on(wrong_laws.test_what_lies_where_the_store_is_to_be_is_not_touched, "")),
     "what came meanwhile is written over": (
         copying.serve, "if target.exists():", "if False:",

@@ -46,17 +46,17 @@ def backup(
     tell = progress or (lambda what, done, total: None)
     if about["writable"]:
         handle.seal()
-    partial, manifest = _beside(path, ".partial"), manifest_of(path)
+    partial, manifest = beside(path, ".partial"), manifest_of(path)
     try:
         with suppress(FileNotFoundError):
             os.unlink(partial)
         handle.copy_to(partial, lambda done, total: tell("pages", done, total))
         facts = {**checked(partial, tell), **_facts(partial, handle)}
-        _write(_beside(manifest, ".partial"), facts)
+        _write(beside(manifest, ".partial"), facts)
         with suppress(FileNotFoundError):
             os.unlink(manifest)  # never a new file beside the manifest of an old one
         os.replace(partial, path)
-        os.replace(_beside(manifest, ".partial"), manifest)
+        os.replace(beside(manifest, ".partial"), manifest)
         sync_folder(path.parent)
     except OSError as error:
         raise Unavailable(f"{path}: the backup could not be written: {error}") from error
@@ -65,11 +65,12 @@ def backup(
 
 def manifest_of(path: Path) -> Path:
     """Where the manifest of a backup lies."""
-    return _beside(path, ".manifest.json")
+    return beside(path, ".manifest.json")
 
 
-def _beside(path: Path, end: str) -> Path:
-    return path.with_name(path.name + end)
+def beside(path: Path, ending: str) -> Path:
+    """A name that begins with that of a file, in its folder."""
+    return path.with_name(path.name + ending)
 
 
 def _check_target(path: Path, store: str, force: bool) -> None:
@@ -83,7 +84,7 @@ def _check_target(path: Path, store: str, force: bool) -> None:
         raise InvalidRequest(f"{path} is the store itself; name another file")
     if not force:
         raise InvalidRequest(f"{path} is there already; name another file, or use force")
-    if _beside(path, "-wal").exists() or _beside(path, "-journal").exists():
+    if beside(path, "-wal").exists() or beside(path, "-journal").exists():
         raise InvalidRequest(
             f"{path} is in use, or was not closed: it has a log beside it; name another file"
         )

@@ -17,7 +17,7 @@ from fencepost.alone import Taken, alone
 from fencepost.handle import Handle, open_handle
 from fencepost.issues import InvalidRequest, Unavailable
 from fencepost.lineage import ADOPTED, RESTORED
-from fencepost.operate.backup import Told
+from fencepost.operate.backup import Told, beside
 from fencepost.operate.restoring import copying, receipt, steps
 from fencepost.operate.restoring.progress import Progress, write
 from fencepost.operate.restoring.steps import Wishes
@@ -47,12 +47,12 @@ def restore(
         raise InvalidRequest(f"the folder {store.parent} does not exist; create it first")
     own = wishes.checked()._replace(
         heard=max(wishes.heard, copying.heard_of(store)),
-        secrets_out=wishes.secrets_out or _beside(store, ".restore-secrets.json"),
+        secrets_out=wishes.secrets_out or beside(store, ".restore-secrets.json"),
     )
     facts = copying.manifest(source)
-    written = receipt_path or _beside(store, ".restore-receipt.json")
-    with _alone(_beside(store, ".restore.lock")):
-        progress = Progress(_beside(store, ".restore.json"), {"backup": facts["sha256"]})
+    written = receipt_path or beside(store, ".restore-receipt.json")
+    with _alone(beside(store, ".restore.lock")):
+        progress = Progress(beside(store, ".restore.json"), {"backup": facts["sha256"]})
         if progress.get("served") is None:
             copying.check_free(store, progress)
             steps.check_secrets_out(own, progress)
@@ -83,11 +83,11 @@ def adopt(
     about: dict[str, Any] = fp.about()
     base = _base(fp, about["path"], folder)
     own = wishes.checked()._replace(
-        secrets_out=wishes.secrets_out or _beside(base, ".adopt-secrets.json")
+        secrets_out=wishes.secrets_out or beside(base, ".adopt-secrets.json")
     )
-    written = receipt_path or _beside(base, ".adopt-receipt.json")
-    with _alone(_beside(base, ".adopt.lock")):
-        progress = Progress(_beside(base, ".adopt.json"), {"store": about["writer_id"]})
+    written = receipt_path or beside(base, ".adopt-receipt.json")
+    with _alone(beside(base, ".adopt.lock")):
+        progress = Progress(beside(base, ".adopt.json"), {"store": about["writer_id"]})
         steps.check_secrets_out(own, progress)
         found = steps.run(fp, ADOPTED, own, progress, tell)
         content = receipt.build(found, about["writer_id"], None)
@@ -103,10 +103,6 @@ def _base(fp: Handle, shown: str, folder: Path | None) -> Path:
         return Path(fp.address)
     name = sha256(shown.encode()).hexdigest()[:16]
     return (folder or Path.cwd()) / f"fencepost-{name}"
-
-
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)
 
 
 @contextmanager

@@ -11,12 +11,13 @@ from typing import Any, BinaryIO
 
 from fencepost.handle import open_handle
 from fencepost.issues import InvalidRequest, JournalBroken, SchemaMismatch, Unavailable
-from fencepost.operate.backup import Told, checked, manifest_of
+from fencepost.operate.backup import Told, beside, checked, manifest_of
 from fencepost.operate.restoring.progress import Progress, write
 from fencepost.storage.sqlite.connect import sync_folder
 from fencepost.storage.sqlite.schema import LATEST
 from fencepost.storage.sqlite.sidecar import ENDING as SIDECAR
 from fencepost.storage.sqlite.sidecar import Sidecar
+from fencepost.storage.sqlite.upkeep import BESIDE
 
 BLOCK = 1 << 20
 LOGS = ("-wal", "-journal")
@@ -50,7 +51,7 @@ def manifest(backup: Path) -> dict[str, Any]:
 
 def hidden(target: Path) -> Path:
     """The name of the store until it serves."""
-    return target.with_name(target.name + ".restoring")
+    return beside(target, ".restoring")
 
 
 def copy(backup: Path, target: Path, facts: dict[str, Any], progress: Progress, tell: Told) -> Path:
@@ -60,7 +61,7 @@ def copy(backup: Path, target: Path, facts: dict[str, Any], progress: Progress, 
     there = hidden(target)
     if progress.get("copied"):
         return there
-    partial = target.with_name(target.name + ".partial")
+    partial = beside(target, ".partial")
     try:
         partial.unlink(missing_ok=True)
         try:
@@ -80,17 +81,15 @@ def copy(backup: Path, target: Path, facts: dict[str, Any], progress: Progress, 
 
 
 def check_free(target: Path, progress: Progress) -> None:
-    """Before anything is done. Raises InvalidRequest where something stands in the way."""
-    if not progress.get("copied"):
-        _check_free(target, hidden(target), progress)
-
-
-def _check_free(target: Path, there: Path, progress: Progress) -> None:
-    """Nothing stands at the target that would be taken for a part of the new store."""
+    """Before anything is done: nothing stands at the target that would be taken for a part of the
+    new store. Raises InvalidRequest."""
+    if progress.get("copied"):
+        return
+    there = hidden(target)
     if target.exists() or target.is_symlink():
         raise InvalidRequest(f"{target} is there already; move it away, or name another file")
     for ending in LOGS:
-        log = target.with_name(target.name + ending)
+        log = beside(target, ending)
         if log.exists():
             raise InvalidRequest(
                 f"{log} is there: it belongs to a store of this name that was lost, and may hold "
@@ -133,7 +132,7 @@ def serve(target: Path, allow_filesystem: str | None = None) -> None:
     """The hidden store gets its name, and its sidecar with it: first, so that it never lies there
     without one, and both may be opened until it has. Done again it does nothing."""
     there = hidden(target)
-    old, new = (path.with_name(path.name + SIDECAR) for path in (there, target))
+    old, new = (beside(path, SIDECAR) for path in (there, target))
     try:
         if there.exists():
             if target.exists():
@@ -145,9 +144,9 @@ def serve(target: Path, allow_filesystem: str | None = None) -> None:
             os.replace(there, target)
         elif not target.exists():
             raise Unavailable(f"{target} is gone; remove {target}.restore.json to begin anew")
-        for ending in (SIDECAR, "-wal", "-shm", "-turn1", "-turn2"):
+        for ending in BESIDE:
             with suppress(FileNotFoundError):
-                there.with_name(there.name + ending).unlink()
+                beside(there, ending).unlink()
         sync_folder(target.parent)
     except OSError as error:
         raise Unavailable(f"{target}: the store could not be given its name: {error}") from error
@@ -157,6 +156,6 @@ def _fold(store: Path, allow_filesystem: str | None) -> None:
     """What stands in the log goes into the file, which is moved without it: closing does that."""
     with open_handle(store, allow_filesystem=allow_filesystem):
         pass
-    log = store.with_name(store.name + "-wal")
+    log = beside(store, "-wal")
     if log.exists() and log.stat().st_size:
         raise Unavailable(f"{store} is in use; end what uses it, and run this again")

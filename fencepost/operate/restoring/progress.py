@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.issues import InvalidRequest, Unavailable
+from fencepost.operate.backup import beside
 from fencepost.storage.sqlite.connect import sync_folder
 
 VERSION = 1
@@ -65,7 +66,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 def write(path: Path, content: bytes, mode: int = 0o600) -> None:
     """The file has this content or what it had before, also after a power cut. Raises
     Unavailable."""
-    partial = path.with_name(path.name + ".partial")
+    partial = beside(path, ".partial")
     try:
         file = os.open(partial, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, mode)
         try:

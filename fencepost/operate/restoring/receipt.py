@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -48,7 +47,7 @@ def build(facts: Mapping[str, Any], writer_id: str, backup: Mapping[str, Any] | 
 
 def digest(receipt: bytes) -> str:
     """SHA-256 of the receipt's bytes, in hex."""
-    return hashlib.sha256(receipt).hexdigest()
+    return canonical.sha256_hex(receipt)
 
 
 def lines(receipt: Mapping[str, Any]) -> Iterator[str]:

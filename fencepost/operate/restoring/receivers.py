@@ -12,13 +12,14 @@ from fencepost.commands import DestinationAdvance
 from fencepost.deliveries import hello
 from fencepost.deliveries.event import Voice
 from fencepost.deliveries.importing import UNREADABLE, command_of
-from fencepost.deliveries.places import Sender, sender_of
+from fencepost.deliveries.places import Greeting, Sender, sender_of
 from fencepost.deliveries.run import place_of
 from fencepost.fields import MAX_EPOCH
 from fencepost.handle import Handle
 from fencepost.issues import FencepostError, InvalidRequest, NotFound
 from fencepost.lineage import STOPS
 from fencepost.model import Task, Writer
+from fencepost.operate.backup import Told
 from fencepost.outward import Destination
 from fencepost.receiver.wire import stream_name
 
@@ -98,10 +99,7 @@ class Talk:
         assert self._sender is not None
         voice, lineage = self._voice()
         body = hello.hello(voice, lineage, self.peer.destination.heard, None, ask_only=True)
-        answer = self._sender.greet(body, self._seconds)
-        if answer.status == 200 and answer.said is not None:
-            return answer.said
-        return answer.told or "no answer that could be understood"
+        return _said(self._sender.greet(body, self._seconds))
 
     def replace(self, holder: Mapping[str, Any]) -> str:
         """Take the stream over from this writer, although this store does not follow it; should
@@ -111,14 +109,11 @@ class Talk:
         sender = sender_of(self._where._replace(secrets=secrets), self._now)
         try:
             heard = self.peer.destination.heard
-            answer = sender.greet(
-                hello.hello(voice, lineage, heard, None, adopt=dict(holder)), self._seconds
-            )
+            body = hello.hello(voice, lineage, heard, None, adopt=dict(holder))
+            said = _said(sender.greet(body, self._seconds))
         finally:
             sender.close()
-        if answer.status == 200 and answer.said is not None:
-            return ""
-        return answer.told or "no answer that could be understood"
+        return said if isinstance(said, str) else ""
 
     def announce(self) -> hello.Met:
         """Say who writes now, and hear what is not known here."""
@@ -142,13 +137,21 @@ class Talk:
         """The store knows that the receiver was told, and how far its effects are known. Raises
         what the store refuses."""
         known, voice = self.peer.destination, self._voice()[0]
-        place = met.place if known.options["ordered"] else self._place() or hello.BEGINNING
-        sequence = place.sequence if known.options["ordered"] else known.sequence
-        head = place.head if known.options["ordered"] and sequence else known.head
+        sequence, head = known.sequence, known.head
+        if known.options["ordered"]:
+            sequence = met.place.sequence
+            head = met.place.head if sequence else known.head
         command = DestinationAdvance(
             known.queue, known.sequence, sequence, head, met.position, voice.incarnation
         )
         self.peer.fp.receipt_of(command, None)
+
+
+def _said(answer: Greeting) -> Mapping[str, Any] | str:
+    """What a receiver has said; or why there is no answer."""
+    if answer.status == 200 and answer.said is not None:
+        return answer.said
+    return answer.told or "no answer that could be understood"
 
 
 def taken_over(
@@ -280,9 +283,7 @@ def _name(receipt: Mapping[str, Any]) -> str:
     return json.dumps(str(receipt.get("operation")))[1:-1]
 
 
-def epochs(
-    talks: Sequence[Talk], ours: Collection[str], tell: Callable[[str, int, int], None]
-) -> int:
+def epochs(talks: Sequence[Talk], ours: Collection[str], tell: Told) -> int:
     """The highest epoch of a writer that is not one of `ours` which any receiver has heard of; 0
     where none answers."""
     highest = 0

@@ -4,7 +4,7 @@ did before."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +14,9 @@ from fencepost.clock import to_rfc3339
 from fencepost.handle import Handle
 from fencepost.issues import InvalidRequest, NotFound, ReceiptErased
 from fencepost.lineage import COPIED, SERVERS, STOPS
+from fencepost.operate.backup import Told
 from fencepost.operate.restoring.progress import Progress, write
 from fencepost.operate.restoring.receivers import Peer, Talk, epochs, peers, taken_over
-
-Told = Callable[[str, int, int], None]
 
 
 class Wishes(NamedTuple):
@@ -45,7 +44,6 @@ class Wishes(NamedTuple):
 def run(fp: Handle, why: str, wishes: Wishes, progress: Progress, tell: Told) -> dict[str, Any]:
     """All steps on an opened store. Returns what the receipt says; `complete` where every receiver
     has answered or was passed over by name. What is not complete may be run again."""
-    wishes.checked()
     about = fp.about()
     with ExitStack() as open_talks:
         found = list(peers(fp))

@@ -22,7 +22,7 @@ from fencepost.issues import FencepostError
 from fencepost.operate.backup import backup
 from fencepost.operate.drilling import places
 from fencepost.operate.drilling.checks import Check, Seen, judged
-from fencepost.operate.drilling.owner import QUEUE, Elsewhere, Owner
+from fencepost.operate.drilling.owner import QUEUE, WORKER, Elsewhere, Owner
 from fencepost.operate.drilling.places import Place
 from fencepost.operate.ending import ended_tidily
 from fencepost.operate.restore import restore
@@ -144,11 +144,11 @@ def _settle(fp: Handle, both: Sequence[Place], secret: Path) -> None:
         options = {"allow_private": True} if place.name == "web" else {}
         fp.destination_set(place.name, place.address, class_="fenced", options=options)
     fp.destination_secret("web", secret.read_text().strip())
-    fp.token_create("worker-1", "worker")
+    fp.token_create(WORKER, "worker")
 
 
 def _work_on(fp: Handle, task_id: str) -> None:
-    (lease,) = fp.claim(task_id=task_id, worker_id="worker-1")
+    (lease,) = fp.claim(task_id=task_id, worker_id=WORKER)
     lease.complete({"of": task_id, "by": "old"})
 
 

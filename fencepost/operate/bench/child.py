@@ -7,23 +7,15 @@ with one line of JSON.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fencepost.operate.bench.lab import CheckFailed
+from fencepost.operate.children import environment
 
-ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT_SECONDS = 3_600
-
-
-def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a child: this very package is found first."""
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(extra or {})}
 
 
 def start(

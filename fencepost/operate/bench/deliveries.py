@@ -28,6 +28,7 @@ from fencepost.operate.bench.lab import (
     new_store,
     reopen,
 )
+from fencepost.operate.children import environment
 
 DOWN = "down"
 CONCURRENCY = 256
@@ -101,7 +102,7 @@ def _receiver(folder: Path) -> Iterator[tuple[int, str]]:
     ]  # fmt: skip
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env=child.environment(),
+        env=environment(),
     )  # fmt: skip
     try:
         assert process.stdout is not None
@@ -123,7 +124,7 @@ def _check(folder: Path, number: int) -> None:
     command = [sys.executable, "-m", "fencepost.receiver", "accepted", "--store",
                str(folder / "receiver.db")]  # fmt: skip
     told = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=child.environment()
+        command, capture_output=True, text=True, check=False, env=environment()
     ).stdout.splitlines()
     with reopen(folder / "store.db") as handle:
         done = sum(1 for _ in handle.tasks(DESTINATION, state="done"))

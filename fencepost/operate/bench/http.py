@@ -33,6 +33,7 @@ from fencepost.operate.bench.lab import (
     reopen,
 )
 from fencepost.operate.bench.processes import percentile
+from fencepost.operate.children import environment
 
 STOP_SECONDS = 10
 KIB_TO_MB = 1_024 / 1e6
@@ -93,7 +94,7 @@ def _service(folder: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
                "serve", "--port", "0"]  # fmt: skip
     with (folder / "log").open("w", encoding="utf-8") as log:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, text=True, env=child.environment()
+            command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment()
         )
         try:
             assert process.stdout is not None

@@ -16,9 +16,9 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from fencepost.operate.bench import child
 from fencepost.operate.bench.lab import CheckFailed, NotHere
 from fencepost.operate.bench.pg_place import Server
+from fencepost.operate.children import environment
 
 FOLDER = Path(__file__).resolve().parents[3] / "bench" / "postgres"
 NOT_IMPORTABLE = 3
@@ -103,7 +103,7 @@ def _command(name: str, *arguments: object) -> list[str]:
 def _start(name: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         _command(name, *arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, env=child.environment(),
+        stderr=subprocess.PIPE, text=True, env=environment(),
     )  # fmt: skip
 
 

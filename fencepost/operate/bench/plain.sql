@@ -53,9 +53,6 @@ values (:id, :task_id, :queue, null, 'ready', 0, 0, 0, :now, 0, 5, 1,
     0, 0, 0, 0, null, 0, 0, :now,
     :now, :content, :entry, :entry, :parent, null, 0);
 
--- name: entries_after
-select number, body from fencepost_entry where number > ? order by number;
-
 -- name: entry_rows
 select * from fencepost_entry where number > ? order by number;
 

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from time import perf_counter
 
-from fencepost.operate.bench import child
 from fencepost.operate.bench.lab import Figures, Lab, Measuring, fill, new_store
+from fencepost.operate.children import environment
 
 TIMEOUT_SECONDS = 30
 
@@ -39,7 +39,7 @@ def _run(lab: Lab, name: str, arguments: list[str], taken: list[float]) -> None:
     command = [sys.executable, *arguments]
     began = perf_counter()
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=child.environment(),
+        command, capture_output=True, text=True, check=False, env=environment(),
         timeout=TIMEOUT_SECONDS,
     )  # fmt: skip
     taken.append((perf_counter() - began) * 1e3)

@@ -9,7 +9,6 @@ An order is a line of JSON, `[word, argument…]`; so is its answer.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ from fencepost.commands import Complete
 from fencepost.deliveries.dispatcher import Dispatcher
 from fencepost.handle import Handle, open_handle
 from fencepost.issues import Unavailable
+from fencepost.operate.children import environment
 from fencepost.worker.options import Options
 
 QUEUE, WORKER = "pages", "worker-1"
@@ -101,13 +101,10 @@ class Elsewhere:
     """An owner in a process of its own. Use it in a `with` block, which ends it."""
 
     def __init__(self, store: Path, folder: Path) -> None:
-        root = str(Path(__file__).parents[3])
-        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
         with (folder / "old-owner.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, str(store), str(folder)], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=log, text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                stdout=subprocess.PIPE, stderr=log, text=True, env=environment(),
             )  # fmt: skip
         self.pid = self._process.pid
 

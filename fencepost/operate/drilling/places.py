@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.issues import Unavailable
+from fencepost.operate.children import environment
 from fencepost.receiver.sqlite import SqliteStore
 from fencepost.storage.sqltext import statements
 
@@ -39,14 +39,12 @@ class Place:
 @contextmanager
 def web(folder: Path, secret: Path) -> Iterator[Place]:
     """`python -m fencepost.receiver`, in a process of its own."""
-    file, root = folder / "web.db", str(Path(__file__).parents[3])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    file = folder / "web.db"
     with (folder / "receiver.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "fencepost.receiver", "--store", str(file), "--secret-file",
              str(secret), "--port", "0", "--name", "web", "--quiet"],
-            stdout=subprocess.PIPE, stderr=log, text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            stdout=subprocess.PIPE, stderr=log, text=True, env=environment(),
         )  # fmt: skip
     try:
         assert process.stdout is not None

@@ -205,6 +205,23 @@ def test_a_result_whose_task_was_purged_is_nothing_to_import(place, kit, monkeyp
     assert f"not in this store: {task}:1" in caplog.text and len(kit.effects()) == 2
 
 
+def test_what_a_hello_tells_is_told_to_the_store_once(place, kit, monkeypatch):
+    with Web(kit.answer) as web:
+        place.destination(web.url)
+        place.results("a")
+        with monkeypatch.context() as dying:
+            never_says(dying)
+            place.deliver()
+        place.fp.begin_writer("started")
+        before = advances(place)
+        place.deliver()
+        assert heard(place) == 1 and advances(place) == before + 1
+
+
+def advances(place):
+    return sum(b"destination.advance" in each.body for each in place.fp.entries())
+
+
 def test_a_receiver_may_tell_more_than_an_answer_to_a_delivery_may_be_long(place, kit):
     """Hundreds of effects, and one of them large."""
     with Web(kit.answer) as web:

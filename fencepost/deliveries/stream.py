@@ -21,7 +21,7 @@ from fencepost.deliveries.positions import Positions
 from fencepost.destinations import MAX_STOPPED
 from fencepost.issues import FencepostError, Forbidden, NotFound
 from fencepost.log import Log
-from fencepost.model import Destination, Outcome
+from fencepost.model import Destination
 from fencepost.receiver.chain import next_head
 from fencepost.receiver.wire import stream_name
 
@@ -236,7 +236,7 @@ class Stream:
 
     def _advance(
         self, known: Destination, place: Place, *, heard: int, announced: str | None = None
-    ) -> Outcome:
+    ) -> None:
         head = None if place.sequence == 0 else place.head
         command = DestinationAdvance(
             self.queue, known.sequence, place.sequence, head, heard, announced
@@ -244,7 +244,6 @@ class Stream:
         (outcome,) = self._fp.execute([command])
         if not outcome.accepted:
             raise NotMet(f"the store did not move on: {outcome.message}")
-        return outcome
 
     def save(self) -> None:
         """Tell the store up to where the receiver's effects are known, so that the next hello asks
@@ -253,11 +252,10 @@ class Stream:
         gap, self._gap = self._gap, self.positions.gap
         self._missing = gap is not None and gap == self._gap
         known, heard = self._known, self.positions.heard
-        if known is None or heard <= known.heard or self.ordered:
+        if known is None or heard <= self._sure or self.ordered:
             return
         try:
             self._advance(known, Place(known.sequence, known.head or BEGINNING.head), heard=heard)
-            self._known = self._fp.destination(self.queue)
             self._sure = heard
         except (FencepostError, NotMet) as error:
             _log.warning("%s: what was heard is told later: %s", self.queue, error)

@@ -252,6 +252,11 @@ def complete(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def changed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of all options that differ from their default."""
+    return {name: value for name, value in options.items() if value != OPTIONS[name].default}
+
+
 def contradiction(address: str, class_: str, options: Mapping[str, Any]) -> str | None:
     """Why these cannot hold together; None if they can."""
     kind = kind_of(address)
@@ -280,8 +285,8 @@ Columns = tuple[str, str, str, str, str | None, int, str | None, int, str | None
 def columns(destination: Destination) -> Columns:
     """A destination as its row keeps it: of the options those that differ from their default."""
     d = destination
-    told = {name: v for name, v in d.options.items() if v != OPTIONS[name].default}
     secrets = [{"secret": secret, "until": until} for secret, until in d.secrets]
+    told = changed(d.options)
     options, signed = canonical.dumps(told).decode(), canonical.dumps(secrets).decode()
     return (
         d.address, d.class_, options, signed, d.stopped, d.sequence, d.head, d.heard, d.announced,

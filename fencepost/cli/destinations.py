@@ -66,10 +66,7 @@ def show(args: Namespace, out: Out) -> int:
     if out.json:
         out.data(told)
         return 0
-    changed = {
-        name: value for name, value in found.options.items()
-        if value != destinations.OPTIONS[name].default
-    }  # fmt: skip
+    changed = destinations.changed(found.options)
     told |= {"options": changed or "as by default", "secrets": _secrets(told["secrets"])}
     for name, value in told.items():
         out.say(f"{name:<10}{'-' if value is None else value}")

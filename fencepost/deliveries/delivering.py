@@ -96,9 +96,8 @@ class Delivering:
             return self._marked(held, Judgement(Verdict("block", reason=reason), "none"), None)
         begun = self._wall()
         try:
-            tried, event = yield from self._tried(held)
-            judged = judge(self._kind, tried)
-            if event is not None and tried.word == "delivered":
+            event, tried, judged = yield from self._tried(held)
+            if tried.word == "delivered":
                 self._stream.delivered(event, tried.has or {})
             elif judged.stop is not None:
                 self._stream.stop(judged.stop)
@@ -117,7 +116,7 @@ class Delivering:
             since = begun
         return self._in_order(self._marked(held, judged, since))
 
-    def _tried(self, held: Held) -> Generator[Sending, Try, tuple[Try, Event | None]]:
+    def _tried(self, held: Held) -> Generator[Sending, Try, tuple[Event, Try, Judgement]]:
         """One try; a second where the receiver has to be greeted first."""
         stream, grant = self._stream, held.lease.grant
         voice = stream.ready(held.claim, grant.epoch, self._seconds(held))
@@ -128,8 +127,9 @@ class Delivering:
             begun = self._steady()
             tried = yield Sending(event, self._seconds(held))
             self._meters.tried(self._queue, tried.word, (self._steady() - begun) / SECOND)
-            if tried.word not in ("hello_needed", "gap"):
-                return tried, event
+            judged = judge(self._kind, tried)
+            if not judged.greet:
+                return event, tried, judged
             _log.warning("%s: %s: %s", self._queue, tried.word, tried.told)
             voice = stream.again(held.claim, meetings, self._seconds(held))
         raise NotMet(f"the receiver goes on to answer {tried.word}")

@@ -7,7 +7,6 @@ it is there already: then it is looked at, and the same bytes are the same effec
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Callable
@@ -53,7 +52,7 @@ class DirectorySender:
         except OSError as error:
             _forget(partial)
             return Try("later", f"nothing was written: {error.strerror}")
-        return _placed(partial, path, name, event.data)
+        return _placed(partial, path, name, event)
 
     def greet(self, body: bytes, seconds: float) -> Greeting:
         return Greeting(0, None, "a directory knows no writers")
@@ -72,13 +71,13 @@ class DirectorySender:
             _sync(each.parent)
 
 
-def _placed(partial: Path, path: Path, name: str, content: bytes) -> Try:
+def _placed(partial: Path, path: Path, name: str, event: Event) -> Try:
     """Give it its name, unless something has it."""
     try:
         os.link(partial, path)
     except (FileExistsError, FileNotFoundError):  # it is there; or another has tidied (`_tidy`)
         try:
-            same = _is(path, content)
+            same = _is(path, event.data)
         except OSError as error:
             return Try("later", f"what is there cannot be read: {error.strerror}")
         if not same:
@@ -92,13 +91,13 @@ def _placed(partial: Path, path: Path, name: str, content: bytes) -> Try:
     except OSError as error:
         return Try("unanswered", f"it is written, perhaps not on the disk: {error.strerror}")
     _tidy(path)
-    return Try("delivered", evidence=evidence(name, content))
+    return Try("delivered", evidence=evidence(name, event))
 
 
-def evidence(name: str, content: bytes, **more: Any) -> dict[str, Any]:
+def evidence(name: str, event: Event, **more: Any) -> dict[str, Any]:
     """What is kept as evidence of an object that was stored."""
-    digest = hashlib.sha256(content).hexdigest()
-    return {"name": name, "bytes": len(content), "sha256": digest, **more}
+    digest = event.data_sha256.hex()
+    return {"name": name, "bytes": len(event.data), "sha256": digest, **more}
 
 
 def _is(path: Path, content: bytes) -> bool:

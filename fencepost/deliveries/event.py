@@ -1,8 +1,8 @@
 """The bytes of a delivery: an obligation, as a CloudEvents 1.0 event in structured JSON (RFC 8785).
 
 Pure. For one writer the bytes are the same at every try, so they are made of what never changes:
-the obligation's payload, its id, who writes. Of an
-ordered destination the place in its stream is in them as well.
+the obligation's payload, its id, who writes. Of an ordered destination the place in its stream is
+in them as well.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Exchange:
         self._allow_private, self._max_bytes, self._keep = allow_private, max_bytes, keep
         self._resolve = resolve
         self._context = ssl.create_default_context() if self.target.secure else None
-        more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        more = _lines(headers or {})
         self._head = f"Host: {self.target.authority}\r\nUser-Agent: fencepost/{VERSION}\r\n{more}"
         self._kept: list[Kept] = []  # append and pop of a list are atomic
         self._closed = False
@@ -70,25 +70,25 @@ class Exchange:
         return self._exchange(self._posted(kind, body, signed), seconds, max_bytes)
 
     def _posted(self, kind: str, body: bytes, signed: dict[str, str]) -> bytes:
-        lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
         head = (
             f"POST {self.target.path} HTTP/1.1\r\n{self._head}Content-Type: {kind}\r\n"
-            f"Content-Length: {len(body)}\r\n{lines}\r\n"
+            f"Content-Length: {len(body)}\r\n{_lines(signed)}\r\n"
         )
         return head.encode("ascii") + body
 
     def get(self, path: str, signed: dict[str, str], seconds: float) -> Answer:
         """Ask for a path of the same host. Raises Unsent or Unheard."""
-        lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
-        head = f"GET {path} HTTP/1.1\r\n{self._head}{lines}\r\n"
+        head = f"GET {path} HTTP/1.1\r\n{self._head}{_lines(signed)}\r\n"
         return self._exchange(head.encode("ascii"), seconds)
 
     def send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, seconds: float
     ) -> Answer:
         """A request of another's making, to a path of the same host. Raises Unsent or Unheard."""
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        head = f"{method} {path} HTTP/1.1\r\n{self._head}{lines}Content-Length: {len(body)}\r\n\r\n"
+        head = (
+            f"{method} {path} HTTP/1.1\r\n{self._head}{_lines(headers)}"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
         return self._exchange(head.encode("ascii") + body, seconds)
 
     def close(self) -> None:
@@ -252,8 +252,9 @@ class HttpSender:
         if len(event.body) > LAUNCHED_BYTES:
             return None
         seconds = min(seconds, self._timeout)
+        signed = self._signed(event.id, event.body)
         try:
-            return self._exchange.launch(EVENT_TYPE, event.body, self._signed(event), seconds)
+            return self._exchange.launch(EVENT_TYPE, event.body, signed, seconds)
         except Unheard as error:
             if error.stale:
                 return None
@@ -271,11 +272,6 @@ class HttpSender:
             return None
         return answers.understood(self._place.kind, event, answer, self._keys, self._now())
 
-    def _signed(self, event: Event) -> dict[str, str]:
-        if not self._keys:
-            return {}
-        return signing.sign(self._keys, event.id, int(self._now()), event.body)
-
     def greet(self, body: bytes, seconds: float) -> Greeting:
         """A hello, and what the receiver says to it."""
         message_id = f"hello_{token_hex(12)}"
@@ -291,10 +287,17 @@ class HttpSender:
     def _post(
         self, kind: str, message_id: str, body: bytes, seconds: float, max_bytes: int | None = None
     ) -> Answer:
-        signed: dict[str, str] = {}
-        if self._keys:
-            signed = signing.sign(self._keys, message_id, int(self._now()), body)
+        signed = self._signed(message_id, body)
         return self._exchange.post(kind, body, signed, min(seconds, self._timeout), max_bytes)
+
+    def _signed(self, message_id: str, body: bytes) -> dict[str, str]:
+        if not self._keys:
+            return {}
+        return signing.sign(self._keys, message_id, int(self._now()), body)
+
+
+def _lines(headers: Mapping[str, str]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
 def _put(sock: socket.socket, request: bytes, left: Callable[[], float]) -> bool:

@@ -29,19 +29,15 @@ class Judgement(NamedTuple):
     greet: bool = False
 
 
-def judge(kind: Class, tried: Try, *, within_window: bool = True) -> Judgement:
-    """The verdict on one try at a destination of this class. `within_window`: an idempotent
-    receiver still knows the id of the first try (`dedupe_seconds`)."""
-    safe = kind != "unfenced" and within_window
+def judge(kind: Class, tried: Try) -> Judgement:
+    """The verdict on one try at a destination of this class."""
     match tried.word:
         case "delivered":
             return Judgement(Verdict("complete", tried.evidence))
         case "unsent" | "later":
             return Judgement(Verdict("release"), "hold", tried.wait_seconds)
-        case "unanswered":
-            return _uncertain(tried, safe)
-        case "taken":  # it may do it yet: a second sending is a second effect where nobody sees it
-            return _uncertain(tried, safe)
+        case "unanswered" | "taken":  # what was taken may be done yet
+            return _uncertain(tried, safe=kind != "unfenced")
         case "gone":
             return Judgement(Verdict("release"), "hold", stop=f"gone: {tried.told}")
         case "old_epoch" | "fork":

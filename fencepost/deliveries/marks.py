@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencepost.clock import from_rfc3339, to_rfc3339
+from fencepost.clock import SECOND, from_rfc3339, to_rfc3339
 
 
 def mark(after: int, uncertain_since: int | None) -> dict[str, Any]:
@@ -31,4 +31,4 @@ def uncertain_since(left: Any, attempt: int, born: int) -> int | None:
 
 def over(since: int | None, now: int, dedupe_seconds: int) -> bool:
     """Whether the receiver may have forgotten the id by now."""
-    return since is not None and now - since >= dedupe_seconds * 1_000_000
+    return since is not None and now - since >= dedupe_seconds * SECOND

@@ -9,7 +9,6 @@ them: the environment, a profile, the machine's role.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import threading
 from collections.abc import Callable, Iterator
@@ -60,13 +59,13 @@ class S3Sender:
         try:
             told = self._s3.put_object(
                 Bucket=self._bucket, Key=name, Body=event.data, ContentType="application/json",
-                Metadata={DIGEST: hashlib.sha256(event.data).hexdigest()}, **self._condition,
+                Metadata={DIGEST: event.data_sha256.hex()}, **self._condition,
             )  # fmt: skip
         except self._errors.ClientError as error:
-            return self._refused(error, name, event.data)
+            return self._refused(error, name, event)
         except Exception as error:  # noqa: BLE001  # boto3 raises what its parts do
             return self._broken(error)
-        return Try("delivered", evidence=evidence(name, event.data, etag=told.get("ETag", "")))
+        return Try("delivered", evidence=evidence(name, event, etag=told.get("ETag", "")))
 
     def greet(self, body: bytes, seconds: float) -> Greeting:
         return Greeting(0, None, "a bucket knows no writers")
@@ -113,18 +112,19 @@ class S3Sender:
             return Try("unsent", f"nothing was sent: {kind}")
         return Try("unanswered", f"the answer cannot be read: {kind}")
 
-    def _refused(self, error: Any, name: str, content: bytes) -> Try:
+    def _refused(self, error: Any, name: str, event: Event) -> Try:
         status, code = _status(error)
         if status == 412:
-            return self._there(name, content)
+            return self._there(name, event)
         if status in LATER:
             return Try("later", f"the store asks for time ({status} {code})")
         if status in UNSURE:
             return Try("unanswered", f"the store had no answer ({status} {code})")
         return Try("failed", f"the store answered {status} {code}")
 
-    def _there(self, name: str, content: bytes) -> Try:
+    def _there(self, name: str, event: Event) -> Try:
         """An object has the name: the same bytes are the same effect, whoever wrote them."""
+        content = event.data
         try:
             found = self._s3.get_object(
                 Bucket=self._bucket, Key=name, Range=f"bytes=0-{len(content)}"
@@ -140,7 +140,7 @@ class S3Sender:
         if not same:
             return Try("effect_conflict", f"{name} is there with other content")
         etag = found.get("ETag", "")
-        return Try("delivered", evidence=evidence(name, content, etag=etag))
+        return Try("delivered", evidence=evidence(name, event, etag=etag))
 
 
 class _Raw(io.BytesIO):

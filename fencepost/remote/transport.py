@@ -98,7 +98,7 @@ class Transport:
         try:
             connection.sock.settimeout(seconds)
             self._put(connection, method, self.origin.prefix + target, headers, body)
-            connection.response_class = partial(TimedResponse, clock=self._clock, until=until)  # type: ignore[assignment]
+            connection.response_class = partial(_Response, clock=self._clock, until=until)  # type: ignore[assignment]
             response = connection.getresponse()
             data = self._body(response, until)
             response.close()  # read1 does not tell it that all was read
@@ -211,7 +211,7 @@ class Transport:
         return data
 
 
-class TimedResponse(HTTPResponse):
+class _Response(HTTPResponse):
     """An answer whose head has to be there in time too: by itself each line, each byte of it and
     each `100 Continue` would have the whole time anew."""
 

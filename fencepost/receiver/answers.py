@@ -79,6 +79,8 @@ def problem(
     if detail:
         members["detail"] = detail
     headers = {"content-type": PROBLEM_TYPE}
+    if code == "method_not_allowed":
+        headers["allow"] = "POST"
     if wait is not None:
         headers["retry-after"] = str(wait)
     return Answer(status, canonical(members), headers)

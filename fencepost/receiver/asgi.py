@@ -88,8 +88,6 @@ class ReceiverApp:
 
 async def _send(send: Send, answer: Answer) -> None:
     listed = {**answer.headers, "content-length": str(len(answer.body))}
-    if answer.status == 405:
-        listed["allow"] = "POST"
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in listed.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})

@@ -145,8 +145,6 @@ class Connection(asyncio.Protocol):
         lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
         lines.append(f"content-length: {len(answer.body)}")
-        if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
-            lines.append("allow: POST")
         if not self._keep:
             lines.append("connection: close")
         head = "\r\n".join(lines).encode("latin-1")

@@ -33,8 +33,6 @@ class ReceiverApp:
             return self._app(environ, start)
         answer = self._answer(environ)
         listed = {**answer.headers, "content-length": str(len(answer.body))}
-        if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
-            listed["allow"] = "POST"
         start(f"{answer.status} {HTTPStatus(answer.status).phrase}", list(listed.items()))
         return [answer.body]
 

@@ -60,7 +60,6 @@ def restated(name: str, statement: str, old: str, new: str, law: str) -> Mutant:
     )
 
 
-PRIORITY = "claims_go_by_priority_and_then_by_age_and_never_before_the_time"
 REPLAYED = "the_same_bytes_get_the_same_receipt_whatever_has_happened_since"
 LIMIT = "a_setting_of_a_limit_is_the_last_value_that_passes"
 RENEWED = "a_renewal_moves_the_end_within_the_longest_hold_and_never_back"

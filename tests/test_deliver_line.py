@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from types import SimpleNamespace
 
 from helpers.sinks import event
+from helpers.working import comes_true
 
 import fencepost.deliveries.admission
 from fencepost.deliveries.admission import BACK_SECONDS, Admission, Gate, Line
@@ -140,9 +140,7 @@ def test_who_waits_for_one_that_comes_again_takes_no_place_of_it(monkeypatch):
     begun = []
     thread = threading.Thread(target=lambda: begun.append(admission.begin(second)))
     thread.start()
-    until = time.monotonic() + 30
-    while breaker.room(0.0) == 0 and time.monotonic() < until:
-        time.sleep(0.01)
+    comes_true(lambda: breaker.room(0.0) != 0, 30)
     again = claimed(3)
     admission.arrived([again])
     assert admission.begin(again) and not begun

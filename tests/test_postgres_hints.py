@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 from helpers import postgres
+from helpers.working import comes_true
 
 import fencepost
 from fencepost.clock import FakeClock
@@ -62,18 +63,10 @@ def listeners(url):
         ).fetchall()
 
 
-def until(true):
-    for _ in range(4_000):
-        if true():
-            return
-        threading.Event().wait(0.01)
-    pytest.fail("it has not come about")
-
-
 def test_a_claim_that_waits_is_woken_by_the_commit_of_another(url, blind):
     with fencepost.open(url) as fp:
         waits = Waiting(url)
-        until(lambda: listeners(url))
+        comes_true(lambda: listeners(url), LONG - 10)
         fp.enqueue("work", {"n": 1})
         assert waits.payloads() == [{"n": 1}]
 
@@ -91,7 +84,7 @@ def test_where_every_hint_is_lost_a_claim_that_does_not_look_is_not_woken(url, b
     monkeypatch.setattr(hints.Hints, "tell", lambda *_: None)
     with fencepost.open(url) as fp:
         waits = Waiting(url, seconds=2)
-        until(lambda: listeners(url))
+        comes_true(lambda: listeners(url), LONG - 10)
         fp.enqueue("work", {"n": 1})
         waits._thread.join()
         # at its end a claim tries once more, and finds it then
@@ -123,7 +116,7 @@ def test_no_hint_is_in_the_transaction_that_it_tells_of(url, monkeypatch):
     monkeypatch.setattr(talk, "exchange", noted)
     with fencepost.open(url) as fp:
         fp.enqueue("work", 1)
-        until(lambda: ["hint"] in asked)
+        comes_true(lambda: ["hint"] in asked, LONG - 10)
     assert all(names == ["hint"] for names in asked if "hint" in names)
 
 
@@ -131,11 +124,11 @@ def test_hints_come_again_after_their_connection_was_cut(url, blind, monkeypatch
     monkeypatch.setattr(hints, "AGAIN", 1)
     with fencepost.open(url) as fp:
         waits = Waiting(url)
-        until(lambda: listeners(url))
+        comes_true(lambda: listeners(url), LONG - 10)
         (before,) = listeners(url)
         with psycopg.connect(url.replace("hints=1", "application_name=test")) as connection:
             connection.execute("select pg_terminate_backend(%s)", before)
-        until(lambda: listeners(url) not in ([], [before]))
+        comes_true(lambda: listeners(url) not in ([], [before]), LONG - 10)
         fp.enqueue("work", {"n": 1})
         assert waits.payloads() == [{"n": 1}]
 
@@ -191,7 +184,7 @@ def test_without_the_switch_nobody_listens_and_its_thread_ends_with_the_store(ur
         assert listeners(url) == []
     with fencepost.open(url) as fp:
         fp.enqueue("work", 1)
-        until(lambda: listeners(url))
+        comes_true(lambda: listeners(url), LONG - 10)
     assert "fencepost-hints" not in [thread.name for thread in threading.enumerate()]
 
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 from helpers import postgres
 from helpers.receiving import Place, Sender, incarnation, place_of, task
+from helpers.working import comes_true
 
 from fencepost.receiver.postgres import PostgresStore
 
@@ -134,11 +134,28 @@ def rows_of_the_application(url):
         connection.execute("insert into account values (1, 0), (2, 0)")
 
 
-def test_deadlocked_effects_are_both_done(server):
-    """Two receivers, two streams; each effect takes the rows in the other's order."""
-    rows_of_the_application(server)
+def both_are_done(server, effect):
+    """Two receivers with a stream each, and a delivery to each at once; the effects are these."""
     places = [Place("postgres", server), Place("postgres", server)]
     senders = [Sender(), Sender(stream="22222222-2222-7222-8222-222222222222/default/out")]
+    try:
+        for which, (place, sender) in enumerate(zip(places, senders, strict=True)):
+            place.send(sender.hello())
+            place.after = effect(which)
+        with ThreadPoolExecutor(2) as pool:
+            said = [
+                pool.submit(place.send, sender.event())
+                for place, sender in zip(places, senders, strict=True)
+            ]
+            assert [future.result(PATIENCE_SECONDS).code for future in said] == ["accepted"] * 2
+    finally:
+        for place in places:
+            place.close()
+
+
+def test_deadlocked_effects_are_both_done(server):
+    """Each effect takes the rows in the other's order."""
+    rows_of_the_application(server)
     barrier, called = threading.Barrier(2), [0, 0]
 
     def effect(which):
@@ -151,22 +168,10 @@ def test_deadlocked_effects_are_both_done(server):
 
         return run
 
-    try:
-        for which, (place, sender) in enumerate(zip(places, senders, strict=True)):
-            place.send(sender.hello())
-            place.after = effect(which)
-        with ThreadPoolExecutor(2) as pool:
-            said = [
-                pool.submit(place.send, sender.event())
-                for place, sender in zip(places, senders, strict=True)
-            ]
-            assert [future.result(PATIENCE_SECONDS).code for future in said] == ["accepted"] * 2
-        assert sum(called) >= 3  # one was undone, and called again, until they did not meet
-        with psycopg.connect(server) as eyes:
-            assert eyes.execute("select n from account order by id").fetchall() == [(2,), (2,)]
-    finally:
-        for place in places:
-            place.close()
+    both_are_done(server, effect)
+    assert sum(called) >= 3  # one was undone, and called again, until they did not meet
+    with psycopg.connect(server) as eyes:
+        assert eyes.execute("select n from account order by id").fetchall() == [(2,), (2,)]
 
 
 def test_serialization_failures_are_tried_again(server):
@@ -175,8 +180,6 @@ def test_serialization_failures_are_tried_again(server):
     name = psycopg.conninfo.conninfo_to_dict(server)["dbname"]
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"alter database {name} set default_transaction_isolation=serializable")
-    places = [Place("postgres", server), Place("postgres", server)]
-    senders = [Sender(), Sender(stream="22222222-2222-7222-8222-222222222222/default/out")]
     barrier, called = threading.Barrier(2), [0, 0]
 
     def effect(which):
@@ -189,22 +192,10 @@ def test_serialization_failures_are_tried_again(server):
 
         return run
 
-    try:
-        for which, (place, sender) in enumerate(zip(places, senders, strict=True)):
-            place.send(sender.hello())
-            place.after = effect(which)
-        with ThreadPoolExecutor(2) as pool:
-            said = [
-                pool.submit(place.send, sender.event())
-                for place, sender in zip(places, senders, strict=True)
-            ]
-            assert [future.result(PATIENCE_SECONDS).code for future in said] == ["accepted"] * 2
-        assert sum(called) > 2
-        with psycopg.connect(server) as eyes:
-            assert eyes.execute("select n from account order by id").fetchall() == [(1,), (1,)]
-    finally:
-        for place in places:
-            place.close()
+    both_are_done(server, effect)
+    assert sum(called) > 2
+    with psycopg.connect(server) as eyes:
+        assert eyes.execute("select n from account order by id").fetchall() == [(1,), (1,)]
 
 
 def test_of_two_siblings_whose_first_hellos_meet_one_holds_the_stream(server):
@@ -227,9 +218,7 @@ def test_of_two_siblings_whose_first_hellos_meet_one_holds_the_stream(server):
             with ThreadPoolExecutor(1) as pool:
                 said = pool.submit(place.send, Sender().hello())
                 waiting = "select 1 from pg_locks where not granted"
-                until = time.monotonic() + PATIENCE_SECONDS
-                while not eyes.execute(waiting).fetchall() and time.monotonic() < until:
-                    time.sleep(0.005)
+                comes_true(lambda: eyes.execute(waiting).fetchall(), PATIENCE_SECONDS)
                 other.commit()
                 refused = said.result(PATIENCE_SECONDS)
         assert refused.code == "fork"

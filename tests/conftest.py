@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import random
 
 import pytest
 from helpers import on_postgres
 from helpers.lab import Lab
+from helpers.receivers import Kit
 from helpers.same_file import the_same_disk
 from helpers.skipping import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401
 
@@ -44,6 +46,22 @@ def same_disk():
     """What the test copies is taken for the file itself: left by a crash, or tampered with."""
     with the_same_disk():
         yield
+
+
+@pytest.fixture
+def quiet():
+    """Nothing is logged: planted faults and tripped guards would be, each with its trace."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def kit(tmp_path):
+    """A receiver made of the kit, for `Web`."""
+    made = Kit(tmp_path / "receiver.db")
+    yield made
+    made.close()
 
 
 def pytest_addoption(parser):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
-import time
-from contextlib import closing, contextmanager
-from inspect import signature
+from contextlib import closing
 
 import pytest
 from helpers.delivering import depot
-from helpers.faults import edit
+from helpers.faults import asked_for, edit
 from helpers.receivers import SECRET, Kit, Web, http
+from helpers.working import comes_true
 
 from fencepost.deliveries import confirming, stream
 from fencepost.receiver.receiver import Receiver
@@ -54,35 +52,21 @@ def receipts_after_tidying(kit):
         return own.execute("select count(*) from fencepost_receiver_receipt").fetchone()[0]
 
 
-@contextmanager
-def dispatching(place):
-    """A dispatcher that lives for as long as the block."""
-    made = place.dispatcher(exit_when_empty=False)
-    running = threading.Thread(target=made.run)
-    running.start()
-    try:
-        yield
-    finally:
-        made.stop()
-        running.join()
-
-
 def delivered(place, *values):
     """These results, and that the store knows how far the receiver is."""
     place.results(*values)
-    over = time.monotonic() + PATIENCE
     wanted = len(place.obligations())
-    while place.fp.destination("out").heard < wanted or any(
-        each.state != "done" for each in place.obligations()
-    ):
-        assert time.monotonic() < over, "it was not delivered"
-        time.sleep(0.02)
+    comes_true(
+        lambda: place.fp.destination("out").heard >= wanted
+        and all(each.state == "done" for each in place.obligations()),
+        PATIENCE,
+    )
 
 
 def test_after_an_hour_the_next_delivery_says_what_is_known(place, kit):
     with Web(kit.answer) as web:
         place.destination(web.url)
-        with dispatching(place):
+        with place.delivering():
             delivered(place, 1, 2)
             place.skip(HOUR - 60)
             delivered(place, 3)
@@ -178,6 +162,5 @@ PLANTED = {
 def test_a_planted_fault_is_found(name, monkeypatch, place, kit):
     function, old, new, law = PLANTED[name]
     edit(monkeypatch, function, old, new)
-    given = {"place": place, "kit": kit, "monkeypatch": monkeypatch}
     with pytest.raises(AssertionError):
-        law(**{name: given[name] for name in signature(law).parameters})
+        law(**asked_for(law, place=place, kit=kit, monkeypatch=monkeypatch))

@@ -10,6 +10,7 @@ import time
 import pytest
 from helpers.delivering import Depot, JumpClock, depot
 from helpers.receivers import SECRET, Kit, Reply, Web, http
+from helpers.working import comes_true
 
 import fencepost
 from fencepost.commands import Complete
@@ -26,23 +27,8 @@ def place(tmp_path):
         yield made
 
 
-@pytest.fixture
-def kit(tmp_path):
-    made = Kit(tmp_path / "receiver.db")
-    yield made
-    made.close()
-
-
 def states(place, queue="out"):
     return [each.state for each in place.obligations(queue)]
-
-
-def wait_for(what, seconds=20.0):
-    """Until this comes about."""
-    over = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < over, "it did not come about in time"
-        time.sleep(0.01)
 
 
 def is_hello(asked):
@@ -332,14 +318,11 @@ def test_a_days_outage_kills_no_obligation_and_ends_without_one_lost(place, kit,
         place.results(*range(3))
         if how == "refused":
             web.close()
-        dispatcher = place.dispatcher(exit_when_empty=False)
-        thread = threading.Thread(target=dispatcher.run)
-        thread.start()
-        try:
+        with place.delivering() as dispatcher:
             for _ in range(6):
                 before = sum(dispatcher.meters.words().values())
                 place.skip(4 * 3_600)
-                wait_for(lambda before=before: sum(dispatcher.meters.words().values()) > before)
+                comes_true(lambda before=before: sum(dispatcher.meters.words().values()) > before)
             assert set(states(place)) <= {"ready", "leased"}
             assert all(each.attempt <= 1 for each in place.obligations())
             if how == "refused":
@@ -348,10 +331,7 @@ def test_a_days_outage_kills_no_obligation_and_ends_without_one_lost(place, kit,
             if how == "no name":
                 place.destination(web.url)
             place.skip(3_600)
-            wait_for(lambda: states(place) == ["done"] * 3)
-        finally:
-            dispatcher.stop()
-            thread.join(30)
+            comes_true(lambda: states(place) == ["done"] * 3)
     assert len(kit.effects()) == 3
     assert all(each.attempt == 1 for each in place.obligations())
 
@@ -370,17 +350,13 @@ def test_a_destination_that_is_down_costs_another_nothing(place, kit):
         place.many(20, "a", "slow")
         place.many(20, "b", "down")
         place.many(50)
-        dispatcher = place.dispatcher(exit_when_empty=False)
-        thread = threading.Thread(target=dispatcher.run)
-        thread.start()
-        try:
-            wait_for(lambda: len(kit.effects()) == 50, 15)
-            assert not hang.is_set()
-            assert set(states(place, "down")) <= {"ready", "leased"}
-        finally:
-            hang.set()
-            dispatcher.stop()
-            thread.join(30)
+        with place.delivering():
+            try:
+                comes_true(lambda: len(kit.effects()) == 50, 15)
+                assert not hang.is_set()
+                assert set(states(place, "down")) <= {"ready", "leased"}
+            finally:
+                hang.set()
 
 
 def test_410_stops_the_destination_until_a_person_says_so(place, caplog):
@@ -608,16 +584,10 @@ def test_a_changed_row_begins_a_new_run_with_what_it_says_now(place, kit):
         place.destination(wrong.url)
         place.fp.queue_set("out", backoff_seconds=0, max_attempts=100)
         place.results(1)
-        dispatcher = place.dispatcher(exit_when_empty=False)
-        thread = threading.Thread(target=dispatcher.run)
-        thread.start()
-        try:
-            wait_for(lambda: wrong.asked)
+        with place.delivering():
+            comes_true(lambda: wrong.asked)
             place.destination(web.url)
-            wait_for(lambda: states(place) == ["done"])
-        finally:
-            dispatcher.stop()
-            thread.join(30)
+            comes_true(lambda: states(place) == ["done"])
 
 
 def test_a_queue_that_is_no_destination_is_named(place):
@@ -703,14 +673,8 @@ def test_a_run_that_cannot_begin_is_begun_again(place, kit, monkeypatch):
     with Web(kit.answer) as web:
         place.destination(web.url)
         place.results(1)
-        dispatcher = place.dispatcher(exit_when_empty=False)
-        thread = threading.Thread(target=dispatcher.run)
-        thread.start()
-        try:
-            wait_for(lambda: states(place) == ["done"])
-        finally:
-            dispatcher.stop()
-            thread.join(30)
+        with place.delivering():
+            comes_true(lambda: states(place) == ["done"])
 
 
 def test_what_is_owed_to_two_destinations_reaches_both(tmp_path):

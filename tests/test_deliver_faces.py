@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import urllib.request
 from contextlib import contextmanager
 
@@ -11,19 +10,12 @@ import pytest
 from helpers import postgres
 from helpers.deliver_life import Life
 from helpers.delivering import Depot, depot
-from helpers.receivers import Kit, Web
+from helpers.receivers import Web
 from helpers.service import Service
 from helpers.working import comes_true
 
 import fencepost
 from fencepost.clock import SystemClock
-
-
-@pytest.fixture
-def kit(tmp_path):
-    made = Kit(tmp_path / "receiver.db")
-    yield made
-    made.close()
 
 
 @contextmanager
@@ -133,11 +125,5 @@ def test_a_dispatcher_that_begins_while_the_store_is_away_delivers_once_it_is_ba
             return destinations()
 
         place.fp.destinations = away
-        made = place.dispatcher(exit_when_empty=False)
-        running = threading.Thread(target=made.run)
-        running.start()
-        try:
+        with place.delivering():
             comes_true(lambda: len(kit.effects()) == 1)
-        finally:
-            made.stop()
-            running.join()

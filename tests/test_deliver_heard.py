@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
-from inspect import signature
 
 import pytest
 from helpers.delivering import Depot, JumpClock, depot
-from helpers.faults import edit
+from helpers.faults import asked_for, edit
 from helpers.receivers import SECRET, Kit, Web
 
 import fencepost
@@ -35,13 +33,6 @@ def place(tmp_path):
 def patience():
     """Seconds for what comes about by itself."""
     return 60
-
-
-@pytest.fixture
-def kit(tmp_path):
-    made = Kit(tmp_path / "receiver.db")
-    yield made
-    made.close()
 
 
 def hellos(web):
@@ -265,18 +256,12 @@ def test_what_stays_missing_is_asked_for_while_a_dispatcher_goes_on(
 ):
     with Web(kit.answer) as web:
         one_that_was_not_heard_of(place, web, monkeypatch)
-        made = place.dispatcher(exit_when_empty=False)
-        running = threading.Thread(target=made.run)
-        running.start()
-        try:
+        with place.delivering():
             over = time.monotonic() + patience
             while heard(place) < 2:
                 assert time.monotonic() < over, "it was never heard of"
                 place.results("more")
                 time.sleep(0.05)
-        finally:
-            made.stop()
-            running.join()
         assert len(hellos(web)) >= 2
 
 
@@ -314,4 +299,4 @@ def test_a_planted_fault_is_found(name, monkeypatch, place, kit):
     edit(monkeypatch, function, old, new)
     given = {"place": place, "kit": kit, "monkeypatch": monkeypatch, "patience": 2, "caplog": None}
     with pytest.raises(AssertionError):
-        law(**{name: given[name] for name in signature(law).parameters})
+        law(**asked_for(law, **given))

@@ -9,7 +9,7 @@ import threading
 import pytest
 from helpers.deliver_life import STEPS, Life
 from helpers.delivering import depot
-from helpers.receivers import Kit, Web, http
+from helpers.receivers import Web, http
 from helpers.working import comes_true
 
 from fencepost.clock import SystemClock
@@ -21,13 +21,6 @@ pytestmark = pytest.mark.timeout(180)  # servers and processes come and go
 def place(tmp_path):
     with depot(tmp_path, clock=SystemClock()) as made:
         yield made
-
-
-@pytest.fixture
-def kit(tmp_path):
-    made = Kit(tmp_path / "receiver.db")
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("step", STEPS)

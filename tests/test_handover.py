@@ -5,21 +5,13 @@ tests/model/Handover.tla says the same of ever larger scopes, without the code.
 
 from __future__ import annotations
 
-import logging
 import re
 
 import pytest
 from helpers.handover import PLANTED, Walk
 
-pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    """Each stopped destination is an error of the log."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+# each stopped destination is an error of the log
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("quiet")]
 
 
 def test_no_order_of_contacts_of_two_owners_breaks_a_law():

@@ -8,7 +8,6 @@ test. Two that no test can tell apart are named, with the reason, in `SAME`.
 from __future__ import annotations
 
 import inspect
-import logging
 
 import helpers.laws_destinations
 import helpers.laws_owing
@@ -30,13 +29,7 @@ from fencepost.rules import destinations as destination_rules
 from fencepost.rules import results as result_rules
 from fencepost.storage.sqlite import driver
 
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    """Planted faults trip guards, which are logged with their trace."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.mark.parametrize("name", LAWS)

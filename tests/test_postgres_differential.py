@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections import Counter
 
@@ -14,15 +13,9 @@ from helpers.twins import Face, Twins
 
 from fencepost.storage.postgres import lowwater, talk
 
+pytestmark = pytest.mark.usefixtures("quiet")  # histories set clocks back, which is told
+
 STEPS = 40
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    """The histories set clocks back, and the store says so each time."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def live(seed, kind=Chronicle):

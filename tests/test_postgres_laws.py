@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import helpers.laws_destinations
 import helpers.laws_owing
 import helpers.laws_people
@@ -16,13 +14,7 @@ from helpers.guards import CASES, attempt
 from helpers.laws import LAWS
 from helpers.pg_stand import PgStand
 
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    """Guards that trip are logged with their trace."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.mark.parametrize("name", LAWS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 
 import pytest
@@ -13,12 +12,7 @@ from torture.parts import receiver as torture_part
 
 from fencepost.receiver import rules
 
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def walked(kind, where, seed, steps=250):

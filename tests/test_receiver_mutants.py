@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +17,8 @@ from helpers.receiving import DAY, Place, Sender
 
 from fencepost.receiver import chain, forgetting, keeping, reading, receiver, rules, signing
 from fencepost.receiver import sqlite as sqlite_store
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 LATE = rule_laws.test_results_are_compared_by_epoch_fence_and_revision_in_that_order
 HELLOS = rule_laws.test_a_hello_is_judged_by_epoch_incarnation_and_lineage
@@ -245,14 +246,6 @@ STATEMENTS = [
     ("drop_events", " and position <= :position", "", kept(forgetting_laws.
      test_the_data_of_events_are_kept_as_long_as_is_asked_and_the_receipts_longer)),
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    """Planted faults are logged with their trace."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 LAWS = {id(law): law for *_, law in [*PLANTED.values(), *STATEMENTS]}

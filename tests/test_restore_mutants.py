@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import ExitStack
+from inspect import signature
 
 import pytest
 import test_adopt as adopt_laws
 import test_restore as laws
 import test_restore_wrong as wrong_laws
-from helpers.faults import edit
+from helpers.faults import asked_for, edit
 from helpers.receivers import Kit, Web
 from helpers.restoring import world
 
 from fencepost.operate import restore
 from fencepost.operate.restoring import copying, progress, receivers, steps
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 
 def on(law, *more):
     """A law with a world of its own."""
 
     def run(folder, patch):
-        needs = law.__code__.co_varnames[: law.__code__.co_argcount]
-        given = {"it": None, "tmp_path": folder, "monkeypatch": patch}
-        named = {name: given[name] for name in needs if name in given and name != "it"}
-        if "it" not in needs:
+        named = asked_for(law, tmp_path=folder, monkeypatch=patch)
+        if "it" not in signature(law).parameters:
             law(*more, **named)
             return
         with world(folder) as it:
@@ -159,14 +159,6 @@ PLANTED = {
         restore._alone, "alone(path)", "os.open(path, os.O_RDWR | os.O_CREAT)",
         on(wrong_laws.test_two_restores_at_once_do_not_meet)),
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    """Planted faults are logged with their trace."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 LAWS = {id(law): (name, law) for name, (*_, law) in PLANTED.items()}

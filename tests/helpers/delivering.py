@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +68,18 @@ class Depot:
         made = self.dispatcher(*queues, **{"max_seconds": self.patience, **options})
         made.run()
         return made
+
+    @contextmanager
+    def delivering(self) -> Iterator[Dispatcher]:
+        """One that lives for as long as the block."""
+        made = self.dispatcher(exit_when_empty=False)
+        running = threading.Thread(target=made.run)
+        running.start()
+        try:
+            yield made
+        finally:
+            made.stop()
+            running.join(30)
 
     def obligations(self, queue: str = "out") -> list[Any]:
         """The tasks on the destination, in their order."""

@@ -59,6 +59,11 @@ def edit(patch: Patch, function: Callable[..., Any], old: str, new: str) -> None
         replace_function(patch, function, made)
 
 
+def asked_for(law: Callable[..., Any], **given: Any) -> dict[str, Any]:
+    """Of what is there, what a law asks for by the names of its parameters."""
+    return {name: given[name] for name in inspect.signature(law).parameters if name in given}
+
+
 # --- statements -------------------------------------------------------------------------------
 
 

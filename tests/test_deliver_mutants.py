@@ -73,6 +73,13 @@ def alone(law, *given):
     return lambda folder: law(*given)
 
 
+def greeted_beside(folder):
+    """What it waits for in vain here, it does not wait for long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(side_by_side, "SECONDS", 5.0)
+        side_by_side.test_what_the_receiver_asks_for_is_done_in_a_thread_of_its_own(patch)
+
+
 # name: (the function, what stands there, the fault, the law that has to fail)
 PLANTED = {
     "an uncertain delivery is sent again to who keeps no fence": (
@@ -141,8 +148,7 @@ PLANTED = {
         alone(side_by_side.test_what_found_its_connection_dead_is_sent_again_with_the_same_bytes)),
     "a greeting is waited for by others": (
         together.Together._look, "if tried.word in LENGTHY", "if False",
-        alone(lambda: side_by_side.test_what_the_receiver_asks_for_is_done_in_a_thread_of_its_own(
-            pytest.MonkeyPatch()))),
+        greeted_beside),
     "more are taken than can be launched": (
         together.Together._group, "min(MOST, self._sender.ready)", "MOST",
         alone(side_by_side.test_no_more_are_taken_than_can_be_launched_and_none_that_has_to_wait)),

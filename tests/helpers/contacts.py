@@ -23,9 +23,10 @@ from fencepost.receiver.rules import Known, Newest, Stream
 from fencepost.receiver.wire import Writer, canonical, stream_name
 from fencepost.storage.sqlite import identity
 from helpers.lab import START
+from helpers.receivers import SECRET
 from helpers.stand import QUEUE, SCOPE, UNKNOWN, Stand
 
-OUT, WORKER, SECRET = "out", "w", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+OUT, WORKER = "out", "w"
 STREAM = stream_name(UNKNOWN, SCOPE, OUT)
 FACTS = (
     "select state, fence, revision, epoch from fencepost_task where parent is null order by id",

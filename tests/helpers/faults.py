@@ -64,6 +64,15 @@ def asked_for(law: Callable[..., Any], **given: Any) -> dict[str, Any]:
     return {name: given[name] for name in inspect.signature(law).parameters if name in given}
 
 
+def must_find(what: str, law: Callable[..., object], *given: Any) -> None:
+    """The law fails, in whatever way; else it is said that nothing sees `what`."""
+    try:
+        law(*given)
+    except BaseException:  # noqa: BLE001  whatever a fault breaks, it is found
+        return
+    pytest.fail(f"nothing sees that {what}")
+
+
 # --- statements -------------------------------------------------------------------------------
 
 

@@ -18,8 +18,8 @@ from fencepost.receiver import Receiver, SqliteStore, signing, wire
 from fencepost.receiver.chain import START, next_head
 from fencepost.receiver.postgres import PostgresStore
 from helpers import postgres
+from helpers.receivers import SECRET
 
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 KEY = signing.secret_bytes(SECRET)
 STREAM = "11111111-1111-7111-8111-111111111111/default/out"
